@@ -65,7 +65,9 @@ func TestMetrics_OfEveryEvent(t *testing.T) {
 		event.Acquire{Kind: "lock", Context: ctx, Op: event.OpAcquire, Reentered: true},
 		event.NodeUp{Addr: "a:1", At: now, Quarantined: true, Left: time.Hour},
 		event.NodeUp{Addr: "b:1", At: now.Add(-2 * time.Hour), Quarantined: true, Left: time.Hour},
+		event.Quarantine{Addr: "b:1", At: now, Quarantined: true, Left: time.Hour},
 		event.NodeUp{Addr: "c:1", At: now, Quarantined: true},
+		event.Quarantine{Addr: "nobody's:1", At: now, Quarantined: true},
 		event.NodeUp{Addr: "d:1", At: now}, event.NodeDown{Addr: "d:1", Err: nodeerr.ErrBroken}, event.NodeDown{Addr: "d:1", Failed: 1},
 		event.NodeUp{Addr: "e:1", At: now}, event.NodeDown{Addr: "e:1", Err: nodeerr.ErrClosed},
 	)
@@ -87,7 +89,7 @@ func TestMetrics_OfEveryEvent(t *testing.T) {
 		"redlock.acquire.wait":          {},
 		"redlock.lock.held":             {"kind=lock": 1, "kind=read": 0, "kind=permit": 0}, // the one that is renewed
 		"redlock.node.up":               nodes(1, 1, 1, 0),
-		"redlock.node.quarantined":      nodes(1, 0, 1, 0),
+		"redlock.node.quarantined":      nodes(1, 1, 1, 0),
 		"redlock.node.disconnects":      nodes(0, 0, 0, 1, 0),
 		"redlock.node.connect_failures": nodes(0, 0, 0, 1, 0),
 		"redlock.fence.raises":          nodes(1, 0, 0, 0, 0),

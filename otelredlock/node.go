@@ -44,12 +44,25 @@ func (n *nodes) up(e event.NodeUp) {
 	begins := n.ofLocked(e.Addr)
 	one := n.known[e.Addr]
 	one.connections++
-	one.quarantined, one.until = e.Quarantined, time.Time{}
-	if e.Left > 0 {
-		one.until = e.At.Add(e.Left)
-	}
+	one.votes(e.At, e.Quarantined, e.Left)
 	n.mu.Unlock()
 	n.changed(e.Addr, begins)
+}
+
+// quarantine notes whether a node that is connected votes.
+func (n *nodes) quarantine(e event.Quarantine) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if one := n.known[e.Addr]; one != nil {
+		one.votes(e.At, e.Quarantined, e.Left)
+	}
+}
+
+func (n *node) votes(at time.Time, quarantined bool, left time.Duration) {
+	n.quarantined, n.until = quarantined, time.Time{}
+	if left > 0 {
+		n.until = at.Add(left)
+	}
 }
 
 // down notes that a connection broke, or that an attempt to connect failed. A node that was closed is not down: nobody uses it.

@@ -77,6 +77,8 @@ func (o *Observer) Observe(what event.Event) {
 		m.turned(ctx, 1, outcome.Direction(e))
 	case event.NodeUp:
 		o.nodes.up(e)
+	case event.Quarantine:
+		o.nodes.quarantine(e)
 	case event.NodeDown:
 		o.nodes.down(e)
 	case event.Stuck:

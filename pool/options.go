@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/invalid"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Option changes how nodes are made. An option that does not fit is reported by [Open] or [Wrap].
@@ -74,23 +75,28 @@ func WithMaxOverdue(d time.Duration) Option {
 	return unless(d <= 0, func(o *options) { o.config.MaxOverdue = d }, "WithMaxOverdue(%s): must be above zero", d)
 }
 
-// WithRestartGuard stops a server that may have lost locks from granting new ones: one whose process was started less than
-// maxTTL ago, or that replaced another behind the same address. After maxTTL all locks that it may have lost have expired,
-// because the Locker refuses longer TTLs. The server grants no locks for maxTTL and 1 %, and up to 2 s more, because
-// uptimes are reported in whole seconds. If WithDrift of package redlock allows for more than 1 %, choose maxTTL larger by
-// the difference. With fencing maxTTL should be at least 3 s plus the largest difference between the nodes' clocks. Locks
-// that are held can still be extended, released and inspected there. maxTTL is at least 1 ms. Off by default.
+// WithRestartGuard stops a server that may have lost locks from granting new ones: it grants locks once it has been in use as
+// the node for maxTTL and 1 %. A server that was restarted, promoted, or put in the place of another behind the same address has not been.
+// What it may have lost has expired by then, because the Locker refuses longer TTLs. If WithDrift of package redlock allows
+// for more than 1 %, choose maxTTL larger by the difference. With fencing maxTTL should be at least 3 s plus the largest difference
+// between the nodes' clocks. Locks that are held can still be extended, released and inspected there. maxTTL is at least 1 ms and
+// at most 14 days. Off by default.
 //
-// The refusal is a nodeerr.QuarantineError. A server that does not report its uptime (INFO) never votes.
-// The guard does not detect a server that loses keys without a restart: FLUSHALL, or eviction.
+// Since when a server has been in use stands on it, under the key "quorumlock:since:" and the address of its URL. For wrapped
+// pools it is the name of the node, see [WithName]: it must be that of the same server in all programs, and no other server's.
+// A new set of servers grants no locks for maxTTL after its first use.
+//
+// The refusal is a nodeerr.QuarantineError. A server that does not say which one it is (run_id and master_replid of INFO), or
+// refuses to keep that key, grants no locks. The guard does not detect a server that loses keys and goes on: FLUSHALL, or
+// eviction.
 func WithRestartGuard(maxTTL time.Duration) Option {
-	return unless(maxTTL < time.Millisecond, func(o *options) { o.config.MaxTTL = maxTTL },
-		"WithRestartGuard(%s): must be at least 1ms", maxTTL)
+	return unless(maxTTL < time.Millisecond || maxTTL > wire.MaxGuard, func(o *options) { o.config.MaxTTL = maxTTL },
+		"WithRestartGuard(%s): must be from 1ms to %s", maxTTL, wire.MaxGuard)
 }
 
 // WithDurable exempts nodes from [WithRestartGuard]: durable reports whether the i-th server (from 0) comes back with every
-// key that it has confirmed, as one with appendonly yes and appendfsync always does. By default none is. Without WithRestartGuard it
-// is an error.
+// key that it has confirmed, as one with appendonly yes and appendfsync always does, and has no replica that may take its place. By
+// default none is. Without WithRestartGuard it is an error.
 func WithDurable(durable func(i int) bool) Option {
 	return unless(durable == nil, func(o *options) { o.durable = durable }, "WithDurable(nil)")
 }

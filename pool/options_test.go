@@ -74,6 +74,7 @@ func TestOption_OfTheGuardOutOfRange(t *testing.T) {
 		"WithRestartGuard(0s)":             {pool.WithRestartGuard(0)},
 		"WithRestartGuard(-1s)":            {pool.WithRestartGuard(-time.Second)},
 		"WithRestartGuard(999µs)":          {pool.WithRestartGuard(time.Millisecond - time.Microsecond)},
+		"WithRestartGuard(336h0m0.001s)":   {pool.WithRestartGuard(14*24*time.Hour + time.Millisecond)},
 		"WithDurable(nil)":                 {pool.WithRestartGuard(time.Second), pool.WithDurable(nil)},
 		"WithDurable without WithRestartG": {pool.WithDurable(func(int) bool { return true })},
 	} {

@@ -177,6 +177,8 @@ func (c *Collector) Observe(what event.Event) {
 		c.handovers.of(labels{outcome.Direction(e)}).Inc()
 	case event.NodeUp:
 		c.node(e.Addr).connected(e)
+	case event.Quarantine:
+		c.node(e.Addr).votes(e.At, e.Quarantined, e.Left)
 	case event.NodeDown:
 		c.down(e)
 	case event.Stuck:

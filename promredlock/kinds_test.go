@@ -38,7 +38,7 @@ func TestCollector_HasTheMetricsOfTheKindsOfEventsThatItIsTold(t *testing.T) {
 		event.Votes:  {[]event.Event{event.Vote{}}, []string{"node_duration_seconds"}},
 		event.Turns:  {[]event.Event{event.Turn{}}, []string{"turns_total", "handovers_total"}},
 		event.Nodes: {
-			[]event.Event{event.NodeDown{Failed: 1}, event.NodeUp{}, event.NodeDown{Err: nodeerr.ErrBroken}, event.NodeUp{Quarantined: true}},
+			[]event.Event{event.NodeDown{Failed: 1}, event.NodeUp{}, event.NodeDown{Err: nodeerr.ErrBroken}, event.NodeUp{}, event.Quarantine{Quarantined: true}},
 			[]string{"node_up", "node_quarantined", "node_disconnects_total", "node_connect_failures_total"},
 		},
 		event.Keys: {[]event.Event{event.Stuck{}, event.Heal{}, event.ForceUnlock{}}, []string{"stuck_keys_total", "healed_keys_total", "forced_unlocks_total"}},

@@ -32,9 +32,14 @@ func (c *Collector) node(addr string) *node {
 func (n *node) connected(e event.NodeUp) {
 	n.known = true
 	n.connections++
-	n.quarantined, n.until = e.Quarantined, time.Time{}
-	if e.Left > 0 {
-		n.until = e.At.Add(e.Left)
+	n.votes(e.At, e.Quarantined, e.Left)
+}
+
+// votes notes whether the node votes.
+func (n *node) votes(at time.Time, quarantined bool, left time.Duration) {
+	n.quarantined, n.until = quarantined, time.Time{}
+	if left > 0 {
+		n.until = at.Add(left)
 	}
 }
 

@@ -75,6 +75,8 @@ func TestCollector_EndsAQuarantineByTime(t *testing.T) {
 	`, "node_quarantined")
 	at(time.Minute)
 	c.Observe(event.NodeDown{At: begin, Addr: "endless:2", Err: nodeerr.ErrBroken})
+	c.Observe(event.Quarantine{At: begin, Addr: "votes:3", Quarantined: true})
+	c.Observe(event.Quarantine{At: begin, Addr: "votes:3"})
 	compare(t, c, `
 		node_quarantined{node="timed:1"} 0
 		node_quarantined{node="endless:2"} 0

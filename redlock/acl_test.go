@@ -344,7 +344,7 @@ var aclUses = map[string]func(r *restricted) error{
 var aclNeeds = map[string]string{
 	"~lock:*": "plain locks", "+set": "plain locks", "+getrange": "plain locks", "+del": "plain locks", "+pttl": "plain locks",
 	"+pexpire": "plain locks", "+eval": "plain locks", "+evalsha": "scripts by their hashes",
-	"+ping": "trying whether a connection is alive", "+info": "the restart guard", "+client|id": "the end of a connection that broke", "+client|kill": "the end of a connection that broke",
+	"+ping": "trying whether a connection is alive", "+info": "the restart guard", "~quorumlock:*": "the restart guard", "+client|id": "the end of a connection that broke", "+client|kill": "the end of a connection that broke",
 	"+client|tracking": "waking", "+client|caching": "waking", "+subscribe": "taking turns",
 	"&quorumlock:*": "taking turns", "+publish": "taking turns", "+unsubscribe": "taking turns",
 	"~{lock:*}:fence": "fencing", "+incrby": "fencing", "+time": "fencing",

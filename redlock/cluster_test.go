@@ -142,12 +142,20 @@ func checked(c *cluster) *cluster {
 // mayLeave is for a test after which keys of ours stay for their TTL.
 func (c *cluster) mayLeave() *cluster { c.leaves = true; return c }
 
-// ours returns the keys on server i that a Locker has left there: all but counters, and what the test has put there under that name.
+// inUse has the servers in use as nodes for so long, as the restart guard sees it.
+func (c *cluster) inUse(age time.Duration) {
+	c.tb.Helper()
+	for _, server := range c.servers {
+		testredis.InUse(c.tb, server, server.Addr(), age)
+	}
+}
+
+// ours returns the keys on server i that a Locker has left there: all but counters and stamps, and what the test has put there under that name.
 // It returns nothing if the server is down.
 func (c *cluster) ours(i int) []string {
 	keys, _ := redis.Strings(c.servers[i].Do("KEYS", "*"))
 	return slices.DeleteFunc(keys, func(key string) bool {
-		if strings.HasSuffix(key, "}:fence") {
+		if strings.HasSuffix(key, "}:fence") || strings.HasPrefix(key, testredis.Stamps) {
 			return true
 		}
 		value, _ := redis.String(c.servers[i].Do("GET", key))

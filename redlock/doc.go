@@ -56,11 +56,12 @@
 //   - It is a lease. Work that is paused past the deadline, after it looked at Err and before it writes, writes without
 //     the lock. Only a check by the written resource prevents that: [WithFencing] gives each holder a number above
 //     those of the holders before, [Lock.Fence], and package fence rejects lower ones.
-//   - A node that restarted without its data has forgotten its locks. If only 3 of 5 nodes hold the lock, restarting one
-//     lets someone else acquire it. [pool.WithRestartGuard] keeps such a node from voting until all that it may have
-//     forgotten has expired. Nothing keeps a node from voting that forgets without a restart (eviction, FLUSHALL).
+//   - A node that restarted without its data has forgotten its locks, and so may one that failed over to a replica. If only 3
+//     of 5 nodes hold the lock, restarting one lets someone else acquire it. [pool.WithRestartGuard] keeps such a node from
+//     voting until all that it may have forgotten has expired. Nothing keeps a node from voting that forgets and goes on
+//     (eviction, FLUSHALL).
 //   - A clock of a node that is stepped forward ends its locks early: Redis counts TTLs on the wall clock.
-//   - Nodes must be independent masters. A failover to a replica is a node that forgets.
+//   - Nodes must be independent masters.
 //
 // docs/safety.md explains what each assumption rests on and which settings fit which situation, docs/operations.md how to run
 // the nodes.

@@ -94,12 +94,16 @@ func (h *heldLock) released(outcome quorum.Outcome, unlock *call) {
 type program struct{ *Locker }
 
 func (p program) Health(node int, h engine.Health) {
-	if now := time.Now(); h.Up {
+	now, addr := time.Now(), p.addr(node)
+	switch {
+	case !h.Up:
+		p.events.emit(event.NodeDown{At: now, Node: node, Addr: addr, Failed: h.Failed, Err: h.Err})
+	case h.Same:
+		p.events.emit(event.Quarantine{At: now, Node: node, Addr: addr, Quarantined: h.Quarantined, Left: h.Left, Err: h.Err})
+	default:
 		p.events.emit(event.NodeUp{
-			At: now, Node: node, Addr: p.addr(node), Down: h.Down, Failed: h.Failed, Quarantined: h.Quarantined, Left: h.Left,
+			At: now, Node: node, Addr: addr, Down: h.Down, Failed: h.Failed, Quarantined: h.Quarantined, Left: h.Left, Err: h.Err,
 		})
-	} else {
-		p.events.emit(event.NodeDown{At: now, Node: node, Addr: p.addr(node), Failed: h.Failed, Err: h.Err})
 	}
 }
 

@@ -116,7 +116,7 @@ var everyDuration = map[string]struct {
 	"WithTimeout":          {pool: pool.WithTimeout, least: 1, most: math.MaxInt64},
 	"WithDialTimeout":      {pool: pool.WithDialTimeout, least: 1, most: math.MaxInt64},
 	"WithMaxOverdue":       {pool: pool.WithMaxOverdue, least: 1, most: math.MaxInt64},
-	"WithRestartGuard":     {pool: pool.WithRestartGuard, least: long, most: math.MaxInt64}, // which is the TTL, or a shorter one
+	"WithRestartGuard":     {pool: pool.WithRestartGuard, least: long, most: 14 * 24 * time.Hour}, // which is the TTL, or a shorter one
 	"WithMaxTTL":           {locker: redlock.WithMaxTTL, least: long, most: math.MaxInt64},
 	"WithDrift":            {locker: func(d time.Duration) redlock.Option { return redlock.WithDrift(0, d) }, most: long - 1, none: true},
 	"WithDrift(0.5":        {locker: func(d time.Duration) redlock.Option { return redlock.WithDrift(0.5, d) }, most: long/2 - 1, none: true},

@@ -22,14 +22,7 @@ func TestRestartGuard_ANodeThatWasKilledGivesNoSecondHolder(t *testing.T) {
 		var opts []pool.Option
 		if guarded {
 			ttl = 3 * time.Second
-			eventually(t, func() bool { // all may vote
-				for i := range c.servers {
-					if up := c.info(i, "server", "uptime_in_seconds"); up == "" || len(up) == 1 && up < "6" {
-						return false
-					}
-				}
-				return true
-			}, "they have been up for long enough")
+			c.inUse(time.Hour)
 			opts = append(opts, pool.WithRestartGuard(ttl))
 		}
 		kill(c.processes[3:]...)

@@ -32,11 +32,14 @@ func (a *audience) log(what event.Event) {
 			a.line(v.At, slog.LevelWarn, "redlock: a node is down", "node", v.Addr, "error", v.Err)
 		}
 	case event.NodeUp:
-		switch {
-		case v.Quarantined:
-			a.line(v.At, slog.LevelWarn, "redlock: a node does not vote, as it may have forgotten locks", "node", v.Addr, "for", v.Left)
-		case v.Failed > 0:
+		if v.Failed > 0 && !v.Quarantined {
 			a.line(v.At, slog.LevelInfo, "redlock: a node is up again", "node", v.Addr, "down", v.Down)
+		}
+		a.quarantined(v.At, v.Addr, v.Quarantined, v.Left, v.Err)
+	case event.Quarantine:
+		a.quarantined(v.At, v.Addr, v.Quarantined, v.Left, v.Err)
+		if !v.Quarantined {
+			a.line(v.At, slog.LevelInfo, "redlock: a node votes again", "node", v.Addr)
 		}
 	case event.Stuck:
 		a.line(v.At, slog.LevelWarn, "redlock: waits for a key that has no TTL", "name", v.Name, "nodes", v.Addrs, "unchanged", v.Unchanged)
@@ -46,6 +49,16 @@ func (a *audience) log(what event.Event) {
 		a.line(v.At, slog.LevelWarn, "redlock: a key that had no TTL has been deleted", "name", v.Name, "node", v.Addr)
 	case event.ForceUnlock:
 		a.line(v.At, slog.LevelWarn, "redlock: lock released by force", "name", v.Name, "nodes", v.Nodes, "metadata", v.Metadata)
+	}
+}
+
+func (a *audience) quarantined(at time.Time, addr string, is bool, left time.Duration, err error) {
+	const message = "redlock: a node does not vote, as it may have forgotten locks"
+	switch {
+	case err != nil:
+		a.line(at, slog.LevelWarn, message, "node", addr, "error", err)
+	case is:
+		a.line(at, slog.LevelWarn, message, "node", addr, "for", left)
 	}
 }
 

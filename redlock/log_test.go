@@ -153,6 +153,27 @@ func TestLogger_LogsAQuarantine(t *testing.T) {
 	require.ElementsMatch(t, want, lines(t, log, 4))
 }
 
+// A right that is missing, and then given.
+func TestLogger_LogsAQuarantineWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	c, log := onReal(t, 1), &logBuffer{}
+	c.inUse(time.Hour)
+	c.do(0, "ACL", "SETUSER", "locker", "on", ">secret", "+@all", "&*", "~name")
+	addr := c.servers[0].Addr()
+	nodes := open(t, []string{"redis://locker:secret@" + addr}, pool.WithRestartGuard(time.Minute))
+	locker := lockerOver(t, nodes, redlock.TTL(time.Minute), redlock.WithLogger(slog.New(slog.NewJSONHandler(log, nil))))
+	err := errOf(locker.TryLock(t.Context(), "name"))
+	require.ErrorIs(t, err, nodeerr.ErrQuarantined)
+	require.Equal(t, "NOPERM", as[*nodeerr.ServerError](t, err).Code)
+	require.ErrorContains(t, err, "it is not known since when it has been this node: ")
+	c.do(0, "ACL", "SETUSER", "locker", "~quorumlock:*")
+	eventually(t, func() bool { _, err = locker.TryLock(t.Context(), "name"); return err == nil }, "the stamp is sent again")
+	require.ElementsMatch(t, []string{
+		"WARN a node does not vote, as it may have forgotten locks " + addr, "WARN too few nodes grant locks name", "INFO a node votes again " + addr,
+	}, lines(t, log, 3))
+	c.do(0, "DEL", "name")
+}
+
 // blockedHandler is a log that hangs.
 type blockedHandler struct {
 	slog.Handler

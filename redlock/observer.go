@@ -48,7 +48,7 @@ func kindOf(what event.Event) kinds {
 		return kindVotes
 	case event.Turn:
 		return kindTurns
-	case event.NodeUp, event.NodeDown:
+	case event.NodeUp, event.NodeDown, event.Quarantine:
 		return kindNodes
 	case event.Stuck, event.Heal, event.ForceUnlock:
 		return kindKeys

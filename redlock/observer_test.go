@@ -615,7 +615,7 @@ var kinds = map[event.Kind][]event.Event{
 	event.Rounds: {event.Round{}, event.Raise{}},
 	event.Votes:  {event.Vote{}},
 	event.Turns:  {event.Turn{}},
-	event.Nodes:  {event.NodeUp{}, event.NodeDown{}},
+	event.Nodes:  {event.NodeUp{}, event.NodeDown{}, event.Quarantine{}},
 	event.Keys:   {event.Stuck{}, event.Heal{}, event.ForceUnlock{}},
 }
 

@@ -108,7 +108,7 @@ func (c *config) request(r *request, name string, opts []LockOption) (err error)
 	case name == "":
 		return invalid("the name is empty")
 	case engine.Reserved(r.key):
-		return invalid("the name %q: the key %q stands beside that of a lock", name, r.key)
+		return invalid("the name %q: the key %q is one of those that the library sets beside locks", name, r.key)
 	case r.Kind == engine.Permit && (r.limit < 1 || r.limit > engine.MaxPermits):
 		return invalid("the limit %d: must be from 1 to %d", r.limit, engine.MaxPermits)
 	case r.given&givenOwner != 0 && r.owner == "":

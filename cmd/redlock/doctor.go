@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // The exit codes of doctor beside 0, those of the monitoring plug-ins that many systems run.
@@ -24,8 +25,9 @@ const (
 // doctorCmd examines whether the nodes are set up as docs/operations.md asks for.
 type doctorCmd struct {
 	programFlags
-	Only []string `placeholder:"CHECK" help:"Make these checks only."`
-	JSON bool     `name:"json" help:"Print the report as one JSON document."`
+	Prepare bool     `help:"Stamp the nodes, so that they may vote when programs begin."`
+	Only    []string `placeholder:"CHECK" help:"Make these checks only."`
+	JSON    bool     `name:"json" help:"Print the report as one JSON document."`
 	serverFlags
 }
 
@@ -39,7 +41,7 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 		return &exitError{exitUsage, err}
 	}
 	options := c.options(&c.serverFlags)
-	options.Only = c.Only
+	options.Only, options.Prepare = c.Only, c.Prepare
 	report, err := doctor.Examine(ctx, servers, options)
 	if err != nil {
 		return err
@@ -61,6 +63,9 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 // checkFlags checks the flags before anything is connected.
 func (c *doctorCmd) checkFlags(servers []*node.Server) error {
 	err := c.programFlags.check(servers)
+	if c.Prepare && c.RestartGuard == 0 {
+		err = errors.Join(err, errors.New("--prepare needs --restart-guard: without one there are no stamps"))
+	}
 	for _, name := range c.Only {
 		if !slices.Contains(doctor.Names(), name) {
 			err = errors.Join(err, fmt.Errorf("--only: %q is no check; the checks are %s", name, strings.Join(doctor.Names(), ", ")))
@@ -157,7 +162,7 @@ const longest = 365 * 24 * time.Hour
 // check checks the flags.
 func (f *programFlags) check(servers []*node.Server) error {
 	err := errors.Join(
-		between("--restart-guard", f.RestartGuard, 0, longest),
+		between("--restart-guard", f.RestartGuard, 0, wire.MaxGuard),
 		between("--max-ttl", f.MaxTTL, 0, longest),
 		between("--node-timeout", f.NodeTimeout, time.Millisecond, longest),
 	)

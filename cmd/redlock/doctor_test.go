@@ -106,6 +106,31 @@ Run doctor once more as an administrator of the servers, who has these rights.
 `, out)
 }
 
+func TestDoctor_PreparesServersOnDemand(t *testing.T) {
+	servers := durableServers(t, 3)
+	flags := []string{"--restart-guard=1h", "--only=quarantine"}
+	code, out, _ := callDoctor(t, servers, flags...)
+	require.Equal(t, exitWarnings, code, out)
+	require.Contains(t, out, "it has no stamp")
+	require.Contains(t, out, "redlock doctor --prepare")
+	stamped := func(server *testredis.Process) any {
+		exists, err := server.Do("EXISTS", "quorumlock:since:"+server.Addr())
+		require.NoError(t, err)
+		return exists
+	}
+	for _, server := range servers {
+		require.EqualValues(t, 0, stamped(server))
+	}
+	code, out, _ = callDoctor(t, servers, append(flags, "--prepare", "--durable="+servers[0].Addr())...)
+	require.Equal(t, exitWarnings, code, out)
+	require.Regexp(t, `(?m)^WARNING  `+servers[1].Addr()+`.*  quarantine$`, out)
+	require.Contains(t, out, "has been in use as this node for ")
+	require.Contains(t, out, "3 nodes, 2 checks")
+	for i, server := range servers {
+		require.EqualValues(t, min(i, 1), stamped(server), "the first one is durable")
+	}
+}
+
 func TestDoctor_NeverPrintsWhatATerminalWouldActOn(t *testing.T) {
 	servers := durableServers(t, 1)
 	do(t, servers[0:1], "SET", "lock:\x1b]0;title\a\x9b2J\u202e", "x")
@@ -121,7 +146,9 @@ func TestDoctor_NeverPrintsWhatATerminalWouldActOn(t *testing.T) {
 
 func TestDoctor_RefusesFlagsThatDoNotFit(t *testing.T) {
 	refuses(t, []string{"doctor", "--nodes=redis://a,redis://b"}, map[string][]string{
-		"--restart-guard must be between 0s and ": {"--restart-guard=-1s"},
+		"between 0s and 336h, not -1s":            {"--restart-guard=-1s"},
+		"between 0s and 336h, not 337h":           {"--restart-guard=337h"},
+		"--prepare needs --restart-guard":         {"--prepare"},
 		"--node-timeout must be between 1ms and ": {"--node-timeout=0"},
 		"--max-ttl must be between 0s and ":       {"--max-ttl=-1s"},
 		`--only: "evictoin" is no check`:          {"--only=eviction,evictoin"},

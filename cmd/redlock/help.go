@@ -44,6 +44,9 @@ command's, 75 if another holds the lock, or 79 if it was lost.
 	"doctor": `Looks at each node, names what is not as docs/operations.md asks for, and says how to fix it. Nothing is changed. The exit code
 is 0 if all is well, 1 after warnings, 2 after faults.
 
+With --prepare the nodes are stamped: the time of the restart guard begins, and a new set of servers can vote when programs begin. Never stamp
+a server that is to replace one under the same address while that one may still grant locks.
+
   redlock doctor --key-prefix lock: --restart-guard 1m`,
 
 	"web": `A page for browsers that shows the nodes and the locks as they change. It only shows them, unless --allow-unlock is set.

@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/jobmetrics"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -42,7 +43,7 @@ type runCmd struct {
 	Slots        *int             `placeholder:"N" help:"Permit: at most N with --slots run at a time."`
 	Fencing      bool             `help:"Number the holders: $$REDLOCK_FENCE."`
 	Metadata     string           `placeholder:"TEXT" help:"Shown to others (default: host and process)."`
-	RestartGuard time.Duration    `placeholder:"TIME" help:"Servers so young grant no lock (default: off)."`
+	RestartGuard time.Duration    `placeholder:"TIME" help:"Servers so new grant no lock (default: off)."`
 	MetricsDir   string           `placeholder:"DIR" help:"Write metrics there, for node_exporter."`
 	Shell        *string          `name:"command" short:"c" placeholder:"STRING" help:"Run this with /bin/sh -c."`
 	Verbose      bool             `xor:"events" help:"Print what happens, on stderr."`
@@ -147,6 +148,8 @@ func (c *runCmd) check() error {
 		return usage("--max-hold must be 0, for no limit, or at least --at-least (%s), not %s", plain(c.AtLeast), plain(c.MaxHold))
 	case c.RestartGuard != 0 && c.RestartGuard < max(c.TTL, c.AtLeast):
 		return usage("--restart-guard must be at least --ttl and --at-least (%s), not %s", plain(max(c.TTL, c.AtLeast)), plain(c.RestartGuard))
+	case c.RestartGuard > wire.MaxGuard:
+		return usage("--restart-guard must be at most %s, not %s", plain(wire.MaxGuard), plain(c.RestartGuard))
 	case len(c.Metadata) > maxMetadata || !utf8.ValidString(c.Metadata) || strings.ContainsFunc(c.Metadata, unicode.IsControl) || strings.Contains(c.Metadata, "|"):
 		return usage("--metadata must be at most %d bytes of text without |, not %q", maxMetadata, c.Metadata)
 	}

@@ -83,7 +83,7 @@ func (c *webCmd) page(on *cluster, servers []*node.Server) web.Config {
 		Examine: func(ctx context.Context) (*doctor.Report, error) {
 			return doctor.Examine(ctx, servers, c.options(&c.serverFlags))
 		},
-		Interval: c.Interval, ExamineEvery: c.ExamineEvery, RestartGuard: c.RestartGuard, NodeTimeout: c.NodeTimeout,
+		Interval: c.Interval, ExamineEvery: c.ExamineEvery, RestartGuard: c.RestartGuard, Durable: c.Durable, NodeTimeout: c.NodeTimeout,
 		AllowUnlock: c.AllowUnlock, Nodes: on.nodes, Locker: on.Locker,
 	}
 }

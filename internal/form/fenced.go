@@ -194,9 +194,10 @@ func beside(key, behind string) string { return beforeKey + key + behind }
 
 func counterOf(key string) string { return beside(key, behindCounter) }
 
-// Reserved reports whether a key has the form of one that stands beside that of a lock, such as a counter. No lock may have such a key.
+// Reserved reports whether a key has the form of one that stands beside that of a lock, such as a counter, or of a node's stamp. No lock may
+// have such a key.
 func Reserved(key string) bool {
-	return strings.HasPrefix(key, beforeKey) &&
+	return strings.HasPrefix(key, stamps) || strings.HasPrefix(key, beforeKey) &&
 		slices.ContainsFunc([]string{behindCounter, behindSharers, behindWanted, behindSlots}, func(end string) bool { return strings.HasSuffix(key, end) })
 }
 

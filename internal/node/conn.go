@@ -8,7 +8,6 @@ import (
 	"net"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -17,9 +16,8 @@ import (
 // conn is one connection to the server, from greeting to break.
 type conn struct {
 	transport
-	server string        // run_id of the server; "" if it does not report it
+	server wire.Identity // without what the server does not report
 	client int64         // the server's number for this connection; 0 if it does not report it
-	up     time.Duration // how long the server had been up at the greeting, at least; below zero if it does not report it
 	resp3  bool          // pushes can come
 
 	// Of the goroutine that writes.

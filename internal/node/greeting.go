@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
@@ -31,8 +33,8 @@ func (n *Node) connect(last *conn) (*conn, error) {
 		if err != nil {
 			idle = 0
 		} else {
-			c := &conn{transport: t, channels: map[string]bool{}, up: -1}
-			err = c.greet(ctx, n.greeting(login), last)
+			c := &conn{transport: t, channels: map[string]bool{}}
+			err = c.greet(ctx, n.greeting(login), last, n.stamp)
 			if err == nil && !n.doubts() {
 				return c, nil
 			}
@@ -71,8 +73,9 @@ func (n *Node) transport(ctx context.Context) (_ transport, login [][]string, er
 // greet logs in, switches to RESP3 and learns who is at the other end, all with one write. It fails when ctx ends.
 //
 // If answers were missing when the last connection broke, greet also ends that connection on the server: what the
-// server may still have to read from it (for example an acquire) must not take effect after what comes over this one.
-func (c *conn) greet(ctx context.Context, commands [][]string, last *conn) (err error) {
+// server may still have to read from it (for example an acquire) must not take effect after what comes over this one. then is called at the
+// end.
+func (c *conn) greet(ctx context.Context, commands [][]string, last *conn, then func(*conn) error) (err error) {
 	stop := context.AfterFunc(ctx, c.Cut)
 	defer func() {
 		if !stop() && err == nil { // it is being cut
@@ -82,10 +85,38 @@ func (c *conn) greet(ctx context.Context, commands [][]string, last *conn) (err 
 	if err := c.exchange(commands); err != nil {
 		return err
 	}
-	if last == nil || last.client == 0 || c.server == "" || last.server != c.server {
-		return nil // there is none, or it cannot be named for certain
+	if last != nil && last.client != 0 && c.server.Process != "" && last.server.Process == c.server.Process { // it can be named for certain
+		if err := c.exchange([][]string{{"CLIENT", "KILL", "ID", strconv.FormatInt(last.client, 10)}}); err != nil {
+			return err
+		}
 	}
-	return c.exchange([][]string{{"CLIENT", "KILL", "ID", strconv.FormatInt(last.client, 10)}})
+	return then(c)
+}
+
+// stamp finds out since when the server has been in use as this node, see [wire.Guard].
+func (n *Node) stamp(c *conn) error {
+	n.mu.Lock()
+	set := n.guard.Connected(c.server)
+	n.mu.Unlock()
+	for set != nil {
+		cmd := form.Stamp(n.config.stampName(), set)
+		c.Put(cmd.Words(nil, cmd.Script, true))
+		if err := c.Flush(); err != nil {
+			return err
+		}
+		v, err := c.Read()
+		if err != nil {
+			return err
+		}
+		r := cmd.Reply(&v)
+		if r.Answer == quorum.Unknown || wire.Wrong(r.Err) {
+			return r.Err
+		}
+		n.mu.Lock()
+		set = n.guard.Stamped(time.Now(), set, &r)
+		n.mu.Unlock()
+	}
+	return nil
 }
 
 func (n *Node) doubts() bool {
@@ -207,8 +238,9 @@ func EndsConnection(e *nodeerr.ServerError) bool {
 }
 
 var (
-	runID         = regexp.MustCompile(`(?m)^run_id:(\S+)`)
-	uptime        = regexp.MustCompile(`(?m)^uptime_in_seconds:(\d{1,9})\b`)
+	runID         = regexp.MustCompile(`(?m)^run_id:(\S{1,128})`)
+	history       = regexp.MustCompile(`(?m)^master_replid:(\w{1,128})`)
+	before        = regexp.MustCompile(`(?m)^master_replid2:(0{0,128}[1-9a-zA-Z]\w{0,128})`) // only zeros: none
 	redisVersion  = regexp.MustCompile(`(?m)^redis_version:((\d{1,4})\.(\d{1,4}))`)
 	replica       = regexp.MustCompile(`(?m)^role:slave\b`)
 	valkeyVersion = regexp.MustCompile(`(?m)^valkey_version:`)
@@ -223,12 +255,16 @@ func RefuseSentinel(info string) error {
 	return nil
 }
 
-// RunID returns the run_id in a reply to INFO; "" if the server does not report it.
-func RunID(info string) string {
-	if match := runID.FindStringSubmatch(info); match != nil {
-		return match[1]
+// Identity returns what replies to INFO tell of the server.
+func Identity(infos ...string) (server wire.Identity) {
+	for _, info := range infos {
+		for of, in := range map[*regexp.Regexp]*string{runID: &server.Process, history: &server.History, before: &server.Before} {
+			if match := of.FindStringSubmatch(info); match != nil {
+				*in = match[1]
+			}
+		}
 	}
-	return ""
+	return server
 }
 
 // identify reads the reply to INFO server, or replication.
@@ -236,11 +272,9 @@ func (c *conn) identify(info []byte) error {
 	if err := RefuseSentinel(string(info)); err != nil {
 		return err
 	}
-	c.server = cmp.Or(RunID(string(info)), c.server)
-	if match := uptime.FindSubmatch(info); match != nil {
-		// Redis subtracts two times in whole seconds, so that what it reports may be a second too long.
-		seconds, _ := strconv.Atoi(string(match[1]))
-		c.up = time.Duration(max(0, seconds-1)) * time.Second
+	id, known := Identity(string(info)), c.server
+	c.server = wire.Identity{
+		Process: cmp.Or(id.Process, known.Process), History: cmp.Or(id.History, known.History), Before: cmp.Or(id.Before, known.Before),
 	}
 	if replica.Match(info) {
 		return wire.NewServerError("READONLY role:slave")

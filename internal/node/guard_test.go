@@ -2,8 +2,9 @@ package node_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,89 +22,227 @@ import (
 const guard = 10 * time.Second
 
 // requireQuarantined wants an acquire refused with so much time left.
-func requireQuarantined(t *testing.T, n *node.Node, left time.Duration) {
+func requireQuarantined(t *testing.T, n *node.Node, left time.Duration) *nodeerr.QuarantineError {
 	t.Helper()
+	refusal := (*nodeerr.QuarantineError)(nil)
 	for _, cmd := range []*wire.Command{
 		newAcquire("key", "token", time.Second), newAcquireFenced("key", "token", time.Second, counted{}),
 		newAcquireAll("token", time.Second, "key", "beside"), newAcquireAllFenced("token", time.Second, counted{}, "key", "beside"),
 	} {
 		reply := ask(t, n, cmd)
 		requireReply(t, quorum.Unsent, nodeerr.ErrQuarantined, reply)
-		refusal := (*nodeerr.QuarantineError)(nil)
 		require.ErrorAs(t, reply.Err, &refusal)
 		require.Equal(t, left, refusal.Left)
 	}
+	return refusal
 }
 
-// upSince answers like a server that came up at some time.
-func upSince(t *testing.T, born time.Time, id *atomic.Int64) *fake {
-	return newFake(t, func(c *peer, args []string) string {
-		if args[0] == "INFO" {
-			// As Redis does it: two times in whole seconds.
-			up := time.Now().Unix() - born.Unix()
-			return bulk(fmt.Sprintf("# Server\r\nrun_id:server-%d\r\nuptime_in_seconds:%d\r\nuptime_in_days:0\r\n", id.Load(), up))
-		}
+// keeper is a server that keeps a stamp.
+type keeper struct {
+	*fake
+	mu       sync.Mutex
+	id       int    // of the process
+	refusal  string // of the stamp; "" if it is kept
+	key      string
+	value    string
+	expires  time.Time
+	stamping int // how often
+}
+
+const sixtyDays = 60 * 24 * time.Hour
+
+// newKeeper makes a server that was stamped so long ago; below zero: never.
+func newKeeper(t *testing.T, age time.Duration) *keeper {
+	k := &keeper{}
+	if age >= 0 {
+		k.value, k.expires = "process-0:history0", time.Now().Add(sixtyDays-age)
+	}
+	k.fake = newFake(t, k.answer)
+	return k
+}
+
+func (k *keeper) answer(c *peer, args []string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case args[0] == "INFO" && args[1] == "server":
+		return bulk(fmt.Sprintf("# Server\r\nrun_id:process-%d\r\n", k.id))
+	case args[0] == "INFO":
+		return bulk(fmt.Sprintf("# Replication\r\nrole:master\r\nmaster_replid:history%d\r\nmaster_replid2:%s\r\n", k.id, strings.Repeat("0", 40)))
+	case args[0] != "EVAL" || args[1] != form.Scripts["stamp"].Source:
 		return likeRedis(c, args)
-	})
+	}
+	k.stamping++
+	if k.refusal != "" {
+		return "-" + k.refusal + "\r\n"
+	}
+	k.key = args[3]
+	if set := args[4:]; k.value == "" || set[1] == "PX" {
+		ms, _ := strconv.Atoi(set[len(set)-1])
+		k.value, k.expires = set[0], time.Now().Add(time.Duration(ms)*time.Millisecond)
+	}
+	return "*2\r\n" + bulk(k.value) + fmt.Sprintf(":%d\r\n", time.Until(k.expires).Milliseconds())
 }
 
-func TestGuard_AServerThatHasJustComeUpDoesNotVote(t *testing.T) {
-	for _, up := range []time.Duration{0, 300 * time.Millisecond, time.Second, 4700 * time.Millisecond, 9 * time.Second} {
+// set changes the server, and breaks its connection.
+func (k *keeper) set(t *testing.T, change func()) {
+	k.mu.Lock()
+	change()
+	k.mu.Unlock()
+	require.NoError(t, k.peer(k.connections()).Close())
+	synctest.Wait()
+}
+
+func (k *keeper) stamps() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.stamping
+}
+
+func TestGuard_AServerVotesWhenItHasBeenInUseForTheLongestTTL(t *testing.T) {
+	for _, age := range []time.Duration{-1, 0, 300 * time.Millisecond, 4700 * time.Millisecond, 10050 * time.Millisecond, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
-			pass(700 * time.Millisecond) // so that it may report a second too much
-			born := time.Now()
-			pass(up)
-			n := upSince(t, born, new(atomic.Int64)).open(t, withGuard(guard))
-			for {
-				reply := ask(t, n, newAcquire("key", "token", time.Second))
-				if reply.Answer == quorum.Yes {
-					break
-				}
+			began := time.Now()
+			k := newKeeper(t, age)
+			n := k.open(t, withGuard(guard))
+			voted := began.Add(guard + guard/100 - max(0, age))
+			for reply := ask(t, n, newAcquire("key", "token", time.Second)); reply.Answer != quorum.Yes; {
 				require.ErrorIs(t, reply.Err, nodeerr.ErrQuarantined)
-				pass(50 * time.Millisecond)
+				require.True(t, time.Now().Before(voted))
+				pass(10 * time.Millisecond)
+				reply = ask(t, n, newAcquire("key", "token", time.Second))
 			}
-			age := time.Since(born)
-			require.GreaterOrEqual(t, age, guard+guard/100, "it may have forgotten a lock")
-			require.Less(t, age, guard+guard/100+2*time.Second+100*time.Millisecond)
-			requireYes(t, n, newAcquire("key", "token", time.Second))
+			require.False(t, time.Now().Before(voted), "it may have forgotten a lock")
+			if voted.After(began) {
+				require.Less(t, time.Since(voted), 20*time.Millisecond)
+			}
+			require.Equal(t, "quorumlock:since:fake", k.key)
+			require.Equal(t, 1, k.stamps(), "nothing more is sent")
 		})
 	}
 }
 
+func TestGuard_WithoutItNothingIsStamped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, -1)
+		requireYes(t, k.open(t), newAcquire("key", "token", time.Second))
+		pass(time.Minute)
+		require.Zero(t, k.stamps())
+	})
+}
+
 func TestGuard_AllButAcquiresIsAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := upSince(t, time.Now(), new(atomic.Int64)).open(t, withGuard(guard))
+		n := newKeeper(t, -1).open(t, withGuard(guard))
 		for kind, cmd := range everyKind() {
 			if !strings.HasPrefix(kind, "acquire") {
 				requireYes(t, n, cmd)
 			}
 		}
-		requireQuarantined(t, n, guard+guard/100)
+		require.NoError(t, requireQuarantined(t, n, guard+guard/100).Err)
 		require.Equal(t, guard, n.Config().MaxTTL)
 	})
 }
 
 func TestGuard_AServerInThePlaceOfAnotherDoesNotVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		id := new(atomic.Int64)
-		f := upSince(t, time.Now().Add(-time.Hour), id)
-		n := f.open(t, withGuard(guard))
-		for number := 1; number <= 2; number++ { // it is the same one
+		k := newKeeper(t, time.Hour)
+		n := k.open(t, withGuard(guard))
+		for range 2 { // it is the same one
 			requireYes(t, n, newAcquire("key", "token", time.Second))
-			require.NoError(t, f.peer(number).Close())
-			synctest.Wait()
+			k.set(t, func() {})
 		}
-		id.Store(1)
-		require.NoError(t, f.peer(3).Close())
-		synctest.Wait()
+		k.set(t, func() { k.id = 1 })
+		requireQuarantined(t, n, guard+guard/100)
+		require.Equal(t, "process-1:history1", k.value)
+		requireQuarantined(t, k.open(t, withGuard(guard)), guard+guard/100) // and a program that has not met the other
+	})
+}
+
+// The node comes back to a server whose stamp is from before the other one.
+func TestGuard_AServerThatComesBackAfterAnotherDoesNotVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, time.Hour)
+		n := k.open(t, withGuard(guard))
+		requireYes(t, n, newAcquire("key", "token", time.Second))
+		k.set(t, func() { k.id = 1 })
+		requireQuarantined(t, n, guard+guard/100)
+		pass(time.Hour)
+		requireYes(t, n, newAcquire("key", "token", time.Second))
+		k.set(t, func() { k.id, k.value = 0, "process-0:history0" })
 		requireQuarantined(t, n, guard+guard/100)
 	})
 }
 
-func TestGuard_AServerWithoutAnUptimeNeverVotes(t *testing.T) {
+// A server that refuses its stamp votes when it keeps it, whatever the reason was. It is reported.
+func TestGuard_AStampThatIsRefusedIsSentAgain(t *testing.T) {
+	for _, refusal := range []string{"NOREPLICAS not enough", "NOPERM no right", "OOM command not allowed"} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newKeeper(t, time.Hour)
+			k.refusal = refusal
+			n := k.open(t, withGuard(guard))
+			seen := make(reports, 100)
+			n.Report(seen, 0)
+			why := requireQuarantined(t, n, 0)
+			require.ErrorContains(t, why, "the server may have forgotten locks, and it is not known since when it has been this node: "+refusal)
+			require.ErrorAs(t, why, new(*nodeerr.ServerError))
+			require.Equal(t, node.Health{Up: true, Quarantined: true, Err: why.Err}, seen.next(t))
+			pass(5 * time.Second)
+			require.InDelta(t, 6, k.stamps(), 1)
+			require.Empty(t, seen)
+			k.mu.Lock()
+			k.refusal = ""
+			k.mu.Unlock()
+			pass(1100 * time.Millisecond)
+			requireYes(t, n, newAcquire("key", "token", time.Second))
+			require.Equal(t, node.Health{Up: true, Same: true}, seen.next(t))
+			stamps := k.stamps()
+			pass(time.Minute)
+			require.Equal(t, stamps, k.stamps())
+		})
+	}
+}
+
+func TestGuard_AReplicaThatRefusesItsStampIsNoServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, time.Hour)
+		k.refusal = "READONLY You can't write against a read only replica."
+		reply := ask(t, k.open(t, withGuard(guard)), form.Exclusive{}.Observe("key"))
+		require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
+		require.ErrorContains(t, reply.Err, "READONLY")
+	})
+}
+
+// What is no stamp of a server is put right once, and not again and again.
+func TestGuard_AServerThatKeepsNoStampNeverVotes(t *testing.T) {
+	for name, stamp := range map[string]string{
+		"another value": "*2\r\n" + bulk("another") + ":5000\r\n",
+		"no TTL":        "*2\r\n" + bulk("process-0:history0") + ":-1\r\n",
+		"a longer TTL":  "*2\r\n" + bulk("process-0:history0") + ":5184000001\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newKeeper(t, time.Hour)
+				stamps := 0
+				k.fake.answer = func(c *peer, args []string) string {
+					if args[0] == "EVAL" && args[1] == form.Scripts["stamp"].Source {
+						stamps++
+						return stamp
+					}
+					return k.answer(c, args)
+				}
+				n := k.open(t, withGuard(guard))
+				require.ErrorContains(t, requireQuarantined(t, n, 0), "it does not keep the stamp that it was sent")
+				require.Equal(t, 2, stamps)
+			})
+		})
+	}
+}
+
+func TestGuard_AServerThatDoesNotSayWhoItIsNeverVotes(t *testing.T) {
 	server := testredis.Mini(t, 1)[0]
 	n := open(t, server.Addr(), patient(), withGuard(guard))
-	requireQuarantined(t, n, 0)
+	require.ErrorContains(t, requireQuarantined(t, n, 0), "it does not say which server it is (INFO: run_id, master_replid)")
 	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, newRelease("key", "token", ttl)))
 	require.Empty(t, holds(t, server, "key"))
 }
@@ -122,4 +261,50 @@ func TestGuard_ARealServerThatWasRestartedDoesNotVote(t *testing.T) {
 			return ask(t, n, form.Exclusive{}.Observe("key")).Answer == quorum.No
 		}, bound, 10*time.Millisecond, "connected again")
 	}
+}
+
+// The danger: a replica has been up for long, and has the stamp of its primary.
+func TestGuard_AServerThatWasPromotedDoesNotVote(t *testing.T) {
+	s := testredis.NewService(t)
+	opened := func() *node.Node { return open(t, "service", withDialer(s.Dial), patient(), withGuard(time.Hour)) }
+	testredis.InUse(t, s.Primary(), "service", 2*time.Hour)
+	before := opened()
+	requireYes(t, before, newAcquire("before", "token", ttl))
+	s.FailOver()
+	ask(t, before, newAcquire("key", "token", ttl)) // which a replica refuses
+	for _, n := range []*node.Node{before, opened()} {
+		requireStamped(t, n, time.Hour)
+		requireYes(t, n, newExtend("before", "token", ttl))
+	}
+	s.FailOver() // to the one from before, which was stamped then
+	requireStamped(t, opened(), time.Hour)
+}
+
+// requireStamped wants an acquire refused by a server that has been stamped just now.
+func requireStamped(t *testing.T, n *node.Node, guard time.Duration) {
+	t.Helper()
+	reply := ask(t, n, newAcquire("key", "token", ttl))
+	requireReply(t, quorum.Unsent, nodeerr.ErrQuarantined, reply)
+	refusal := (*nodeerr.QuarantineError)(nil)
+	require.ErrorAs(t, reply.Err, &refusal)
+	require.NoError(t, refusal.Err)
+	require.InDelta(t, guard+guard/100, refusal.Left, float64(guard/100))
+}
+
+// The danger: a backup of all servers stops all locks.
+func TestGuard_AFirstReplicaIsNoPromotion(t *testing.T) {
+	servers := testredis.Real(t, 2, "--repl-diskless-sync-delay", "0")
+	testredis.InUse(t, servers[0], servers[0].Addr(), 2*time.Hour)
+	history := testredis.Info(t, servers[0], "replication", "master_replid")
+	host, port, _ := strings.Cut(servers[0].Addr(), ":")
+	do(t, servers[1], "REPLICAOF", host, port)
+	require.Eventually(t, func() bool {
+		return testredis.Info(t, servers[1], "replication", "master_link_status") == "up"
+	}, bound, tick)
+	next := testredis.Info(t, servers[0], "replication", "master_replid")
+	require.NotEqual(t, history, next)
+	requireYes(t, open(t, servers[0].Addr(), patient(), withGuard(time.Hour)), newAcquire("key", "token", ttl))
+	stamp, _ := do(t, servers[0], "GET", testredis.Stamps+servers[0].Addr()).([]byte)
+	require.True(t, strings.HasSuffix(string(stamp), ":"+next), "%s", stamp)
+	require.Less(t, left(t, servers[0], testredis.Stamps+servers[0].Addr()), sixtyDays-time.Hour, "it is as old as before")
 }

@@ -10,12 +10,13 @@ import (
 type Health struct {
 	Up   bool
 	Down time.Duration // for how long it was not: since the connection broke, or since the first attempt; 0 if that succeeded
-	// Quarantined means that the server does not vote for locks for Left; 0 means for ever.
+	// Quarantined means that the server does not vote for locks for Left; or, if Left is 0, until it has been stamped: Err says why it was not.
 	Quarantined bool
 	Left        time.Duration
+	Same        bool // the connection is that of before: only what is above has changed
 	// Failed is how many attempts to connect have failed since the node was up. 0 and an Err mean that a connection ended.
 	Failed int
-	Err    error // why the node is not up; nodeerr.ErrClosed at the end of the node or of the notifications
+	Err    error // why the node is not up, see also Quarantined; nodeerr.ErrClosed at the end of the node or of the notifications
 }
 
 // A Reporter is notified when a connection is ready, when it breaks, and of each attempt to connect that fails. It must not
@@ -60,7 +61,12 @@ func (n *Node) Unreport(r Reporter) {
 // healthLocked returns the health of a node that is connected.
 func (n *Node) healthLocked(now time.Time) Health {
 	h := Health{Up: true}
-	h.Left, h.Quarantined = n.guard.Quarantine(now)
+	if why := n.guard.Quarantine(now); why != nil {
+		h.Quarantined, h.Err = true, why.Err
+		if why.Err == nil {
+			h.Left = why.Left
+		}
+	}
 	return h
 }
 

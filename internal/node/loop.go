@@ -14,6 +14,8 @@ const (
 	// pingEvery is how often a connection with nothing under way is tried, so that one that died silently is replaced
 	// before it is needed.
 	pingEvery = 10 * time.Second
+	// stampEvery is how often a server that refuses its stamp is sent it.
+	stampEvery = time.Second
 	// minPause and maxPause bound the pauses between attempts to connect, see [wire.Life].
 	minPause = 20 * time.Millisecond
 	maxPause = 1 * time.Second
@@ -87,8 +89,9 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 	n.mu.Lock()
 	n.pipeline.Greeted(now)
 	n.conn, n.pingAt = c, now.Add(pingEvery)
-	n.guard.Connected(now, c.server, c.up)
 	n.upLocked(now)
+	n.stampAt = now.Add(stampEvery)
+	n.armLocked(n.stampAt)
 	n.armLocked(n.pingAt)
 	n.trackLocked(now)
 	n.mu.Unlock()
@@ -125,8 +128,8 @@ func (n *Node) write(c *conn) (more bool) {
 	runtime.Gosched()
 	now := time.Now()
 	n.mu.Lock()
-	if left, is := n.guard.Quarantine(now); is {
-		n.pipeline.Withdraw(now, &nodeerr.QuarantineError{Left: left})
+	if why := n.guard.Quarantine(now); why != nil {
+		n.pipeline.Withdraw(now, why)
 	}
 	taken := n.pipeline.Take(now, batchSize)
 	if len(taken) > 0 {

@@ -63,6 +63,7 @@ type Node struct {
 	timer     *time.Timer // nil before the connection loop was started
 	firesAt   time.Time   // when timer fires; zero if it does not
 	pingAt    time.Time   // when the connection is tried next
+	stampAt   time.Time   // and when the server is sent its stamp again, if it has refused it
 	listeners []*listening
 	reports   map[Reporter]int
 	health    health
@@ -124,6 +125,14 @@ func New(config Config) *Node {
 	}
 }
 
+// stampName is what the node's stamp is called, in all programs.
+func (c *Config) stampName() string {
+	if c.Server != nil {
+		return c.Server.Address
+	}
+	return c.Addr
+}
+
 // Addr returns the node's name in errors and logs.
 func (n *Node) Addr() string { return n.config.Addr }
 
@@ -181,8 +190,11 @@ func (n *Node) answered(c *conn, v *wire.Value) error {
 	n.mu.Unlock()
 	for i := range c.answers {
 		a := &c.answers[i]
-		if a.own == tracking {
+		switch a.own {
+		case tracking:
 			n.trackingAnswered(c, a.with.Answer)
+		case stamping:
+			n.stamped(c, a.cmd.Args, &a.with)
 		}
 		if a.cmd.Changed(&a.with) {
 			for _, l := range listeners {
@@ -230,7 +242,7 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 			v = &parts[i]
 		}
 		a := answer{call: op.Item, with: op.Item.cmd.Reply(v)}
-		a.with.Command, a.with.Server, a.with.Late = op.Item.sent, c.server, reported
+		a.with.Command, a.with.Server, a.with.Late = op.Item.sent, c.server.Process, reported
 		switch {
 		case a.with.Answer == quorum.Unknown:
 			err = a.with.Err
@@ -290,6 +302,7 @@ const (
 	ping
 	tracking
 	subscription // its beginning or end
+	stamping
 )
 
 // call makes a command of the node's own, of these words. Nobody receives the reply.

@@ -284,8 +284,7 @@ func (s Step) kind() form.Kind {
 	return form.Lock
 }
 
-// anew has a new process go on for a client that is doing nothing. It has met no server. One that meets a
-// server that has taken another's place before its time cannot tell, so that this is left out.
+// anew has a new process go on for a client that is doing nothing. It has met no server.
 func (c *client) anew() {
 	busy := func(r *round) bool { return r.over == 0 }
 	if slices.ContainsFunc(c.calls, busy) || len(c.holds) > 0 || slices.ContainsFunc(c.names, func(n *name) bool { return n.waited }) {
@@ -294,10 +293,7 @@ func (c *client) anew() {
 	c.log("client %d begins anew", c.number)
 	c.fenced = form.Fenced{Keep: c.fenced.Keep}
 	for _, l := range c.lines {
-		if l.server.foreign || !l.met {
-			continue
-		}
-		l.guard, l.met = wire.Guard{MaxTTL: c.plan.Guard}, false
+		l.guard = wire.Guard{MaxTTL: c.plan.Guard}
 		if l.conn != nil {
 			l.conn.breakOff(0)
 		}

@@ -9,13 +9,13 @@ import (
 // message is a command, or a greeting, on its way.
 type message struct {
 	order
-	track   bool                           // CLIENT CACHING YES goes before it
-	script  *wire.Script                   // that carries it out
-	source  bool                           // it has the source of that, and not the hash
-	done    func(wire.Value)               // where the reply goes, at the client
-	refused func()                         // no process is there to be greeted
-	greeted func(process string, up int64) // HELLO, and CLIENT KILL of the connection before; up are seconds, as the difference of two times in whole seconds
-	before  *conn                          // nil means none
+	track   bool                // CLIENT CACHING YES goes before it
+	script  *wire.Script        // that carries it out
+	source  bool                // it has the source of that, and not the hash
+	done    func(wire.Value)    // where the reply goes, at the client
+	refused func()              // no process is there to be greeted
+	greeted func(wire.Identity) // HELLO, INFO, and CLIENT KILL of the connection before
+	before  *conn               // nil means none
 }
 
 // conn is one connection: what goes in on one side comes out on the other in the same

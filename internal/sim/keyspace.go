@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,6 +77,15 @@ type keyspace struct {
 	counters map[string]counter
 	sharers  map[string]*sharers
 	changed  func(key string) // called after each change; nil means nobody
+}
+
+// clone returns a copy, as a replica has it that gets nothing any more.
+func (k *keyspace) clone() (copied keyspace) {
+	copied = keyspace{keys: maps.Clone(k.keys), counters: maps.Clone(k.counters), sharers: maps.Clone(k.sharers), changed: k.changed}
+	for key, z := range copied.sharers {
+		copied.sharers[key] = &sharers{in: maps.Clone(z.in), expires: z.expires, forever: z.forever}
+	}
+	return copied
 }
 
 // entry is a token and when it ends.

@@ -51,7 +51,6 @@ type line struct {
 	blocked  time.Duration // until when nothing gets through
 	timer    timer         // on the client's mono: for what expires
 	guard    wire.Guard
-	met      bool // it was connected once
 	stood    map[string]stood
 }
 
@@ -242,19 +241,60 @@ func (l *line) connect() {
 		l.notify()
 		l.dial()
 	}
-	c.send(message{before: l.last, refused: func() { failed(true) }, greeted: func(process string, seconds int64) {
-		ended, l.dialing = true, false
-		l.commands.Greeted(l.client.mono.Now())
-		l.met = true
-		up := time.Duration(max(0, seconds-1)) * time.Second // it may be up to one too much
-		l.guard.Connected(l.client.mono.Now(), process, up)
-		l.conn, l.last = c, nil
-		if c.tracking {
-			l.trackingActive()
-		}
-		l.wake()
+	c.send(message{before: l.last, refused: func() { failed(true) }, greeted: func(server wire.Identity) {
+		l.stamp(c, l.guard.Connected(server), func(err error) {
+			if wire.Wrong(err) {
+				failed(true)
+				return
+			}
+			ended, l.dialing = true, false
+			l.commands.Greeted(l.client.mono.Now())
+			l.conn, l.last = c, nil
+			if c.tracking {
+				l.trackingActive()
+			}
+			l.wake()
+			l.restamp(c)
+		})
 	}})
 	l.client.after(dialTimeout, func() { failed(false) })
+}
+
+// stamp sends what the guard asks for, and then calls ready, with the refusal if that was the end.
+func (l *line) stamp(c *conn, set []string, ready func(error)) {
+	if set == nil {
+		ready(nil)
+		return
+	}
+	cmd := form.Stamp("node", set)
+	c.send(message{order: order{cmd: cmd}, source: true, done: func(v wire.Value) {
+		r := cmd.Reply(&v)
+		if set = l.guard.Stamped(l.client.mono.Now(), set, &r); set == nil && r.Err != nil {
+			ready(r.Err)
+			return
+		}
+		l.stamp(c, set, ready)
+	}})
+}
+
+// restamp stamps a server again that has refused it.
+func (l *line) restamp(c *conn) {
+	if l.guard.Quarantine(l.client.mono.Now()) == nil {
+		return
+	}
+	l.client.after(time.Second, func() {
+		if c != l.conn || c.cut {
+			return
+		}
+		l.stamp(c, l.guard.Again(), func(err error) {
+			if c == l.conn && wire.Wrong(err) {
+				if l.commands.Life.Wrong(err); l.commands.Left() {
+					c.breakOff(0)
+				}
+			}
+			l.restamp(c)
+		})
+	})
 }
 
 // broken ends a connection at the client.
@@ -291,7 +331,7 @@ func (l *line) expire() {
 // refuse takes the acquires off the queue that the server may not be asked.
 func (l *line) refuse() {
 	now := l.client.mono.Now()
-	if _, is := l.guard.Quarantine(now); is && l.conn != nil {
+	if l.guard.Quarantine(now) != nil && l.conn != nil {
 		l.commands.Withdraw(now, errQuarantined)
 		l.notify()
 	}

@@ -113,7 +113,7 @@ const (
 	CounterData // somebody else keeps data on a node, in the place of a lock's counter
 	Beside      // likewise, in the place of what a writer sets that waits
 	Throng      // readers, or those who want a permit, come and go
-	Promote     // a replica takes a node's place, and the former primary keeps its connections
+	Promote     // a replica takes a node's place, without what the node has done in the time before; it keeps its connections
 )
 
 // drift is the library's default allowance.
@@ -171,9 +171,18 @@ func NewPlan(seed uint64) Plan {
 	return p
 }
 
-// promotes has nodes fail over in some plans, behind their names.
+// promotes has nodes fail over in some plans, behind their names. Where a guard is, they do so in the place of other ways to forget.
 func (p *Plan) promotes(r *rand.Rand) {
-	if p.Kept || p.Watched || p.Guard > 0 || r.IntN(8) > 0 {
+	if p.Guard > 0 {
+		forget := []StepKind{Crash, Replace}
+		for i, seldom := 0, 1+r.IntN(3); i < len(p.Steps); i++ {
+			if s := &p.Steps[i]; slices.Contains(forget, s.Kind) && r.IntN(seldom) == 0 {
+				s.Kind, s.For = Promote, 1+upTo(r, pick(r, 50*time.Millisecond, 500*time.Millisecond))
+			}
+		}
+		return
+	}
+	if p.Kept || p.Watched || r.IntN(8) > 0 {
 		return
 	}
 	horizon := time.Duration(0)

@@ -176,7 +176,7 @@ func (w *world) checkAsked() {
 		}
 		for _, s := range w.servers {
 			by, is := s.asked(key)
-			w.check(dead || !is || by.token != asking || w.now-since < restTime, "a writer that waits no more keeps no readers out",
+			w.check(dead || !is || by.token != asking || by.born < w.restored || w.now-since < restTime, "a writer that waits no more keeps no readers out",
 				"node %d: for another %v", s.number, by.expires-s.now())
 		}
 	}

@@ -17,13 +17,14 @@ type server struct {
 	number int
 	clock  clock
 	keyspace
-	up      bool
-	life    int           // how many processes there were before
-	born    time.Duration // what the clock showed when this one came up
-	foreign bool          // it had been up before it took another's place
-	gone    bool          // while it is not up, its machine is not there either
-	frozen  time.Duration // until when it stands still
-	conns   []*conn       // with something to read, in the order in which it came
+	up       bool
+	life     int // how many processes there were before
+	identity wire.Identity
+	replica  string // the process of the one that takes its place; "" if it has not been the node yet
+	stamped  stamp
+	gone     bool          // while it is not up, its machine is not there either
+	frozen   time.Duration // until when it stands still
+	conns    []*conn       // with something to read, in the order in which it came
 
 	data    map[string]bool    // keys under which somebody has had data here
 	tracked map[string][]*conn // where a key was read with it since it changed last
@@ -39,8 +40,40 @@ func newServer(w *world, number int) *server {
 	if w.plan.Fenced {
 		s.clock.leapt = noon + w.plan.Walls[number]
 	}
-	s.born = s.clock.reading() - upBefore
+	s.begins()
+	s.stamped = stamp{s.identity.Stamp(), s.now() + wire.StampTTL - upBefore} // other programs have used it
 	return s
+}
+
+// begins gives the process, or the one in its place, an identity.
+func (s *server) begins() {
+	s.life++
+	s.identity = wire.Identity{Process: fmt.Sprintf("p%d-%d", s.number, s.life), History: fmt.Sprintf("h%d-%d", s.number, s.life)}
+}
+
+// stamp is one, and when it expires.
+type stamp struct {
+	value   string
+	expires time.Duration
+}
+
+// restamp carries out a command of a guard.
+func (s *server) restamp(c *conn, set []string) wire.Value {
+	chance := s.chance(c.client.number, s.number, c.number, int(s.world.now), 25)
+	value, left := s.stamped.value, s.stamped.expires-s.now()
+	switch {
+	case chance%8 == 0:
+		return wire.Value{Kind: '-', Text: []byte("NOREPLICAS Not enough good replicas to write.")}
+	case value != "" && set[1] == "NX": // it stays
+	case set[1] == "XX":
+		value = set[0]
+	default:
+		value, left = set[0], millis(set[len(set)-1])
+	}
+	if s.stamped = (stamp{value, s.now() + left}); value != set[0] {
+		s.log("node %d has the stamp %s, and not %s", s.number, value, set[0])
+	}
+	return wire.Value{Kind: '*', Items: []wire.Value{{Kind: '$', Text: []byte(value)}, number(left.Milliseconds())}}
 }
 
 // now is what the clock shows, in whole milliseconds.
@@ -71,8 +104,11 @@ func (s *server) handle(c *conn, m message) {
 	case m.greeted != nil && c.former:
 		c.deliver(m.refused)
 	case m.greeted != nil:
-		process, up := s.greet(c, m.before)
-		c.deliver(func() { m.greeted(process, up) })
+		identity := s.greet(c, m.before)
+		c.deliver(func() { m.greeted(identity) })
+	case m.cmd != nil && m.cmd.Script == form.Scripts["stamp"] && !c.former:
+		v := s.restamp(c, m.cmd.Args)
+		c.deliver(func() { m.done(v) })
 	case m.cmd == nil:
 		s.publish(m.note)
 		c.deliver(func() { m.done(number(1)) })
@@ -190,7 +226,6 @@ func shown(r *wire.Reply) string {
 func (s *server) trouble(step Step, c *client) {
 	l, key := c.lines[s.number], key(step.Name)
 	_, held := s.peek(key, s.now())
-	stranger := func(c *client) bool { return !c.dead && !c.lines[s.number].met }
 	switch {
 	case step.Kind == Freeze: // what arrives meanwhile is read afterwards
 		s.log("node %d stands still for %v", s.number, step.For)
@@ -199,13 +234,24 @@ func (s *server) trouble(step Step, c *client) {
 	case step.Kind == Crash:
 		s.log("node %d crashes for %v", s.number, step.For)
 		s.amnesia = s.amnesia || !s.plan.Durable
-		s.crash(step.For, s.plan.Durable, 0)
-	case step.Kind == Promote && s.up:
+		s.crash(step.For, s.plan.Durable)
+	case step.Kind == Promote && s.up && step.For == 0:
 		s.promote()
-	case step.Kind == Replace && !slices.ContainsFunc(s.clients, stranger):
+	case step.Kind == Promote && s.up:
+		s.log("the replica of node %d gets nothing any more, and takes its place after %v", s.number, step.For)
+		life, data, stamped := s.life, s.keyspace.clone(), s.stamped
+		s.after(step.For, func() {
+			if s.life == life {
+				s.amnesia, s.restored = true, s.world.now
+				s.keyspace, s.stamped = data, stamped
+				clear(s.tracked)
+				s.promote()
+			}
+		})
+	case step.Kind == Replace:
 		s.log("another takes the place of node %d after %v", s.number, step.For)
 		s.amnesia = true
-		s.crash(step.For, false, upBefore)
+		s.crash(step.For, false)
 	case step.Kind == Lapse && held && s.up: // as if a clock is set; its counter stays
 		s.log("node %d: %s lapses before its time", s.number, key)
 		s.lapsed = true
@@ -276,13 +322,19 @@ func (s *server) flush() {
 	}
 }
 
-// crash ends the process, and starts it again after d; or one takes its place then that has been up for longer.
-func (s *server) crash(d time.Duration, durable bool, longer time.Duration) {
+// crash ends the process, and starts it again, or another, after d.
+func (s *server) crash(d time.Duration, durable bool) {
 	if !s.up {
 		return
 	}
-	s.up, s.foreign = false, longer > 0
-	s.life++
+	s.up = false
+	before := s.identity.History
+	s.begins()
+	if durable {
+		s.identity.Before = before // as it was read with the data
+	} else {
+		s.stamped = stamp{}
+	}
 	s.gone = s.chance(s.number, s.life, 24)&1 == 0
 	s.conns = nil
 	clear(s.tracked)
@@ -308,14 +360,17 @@ func (s *server) crash(d time.Duration, durable bool, longer time.Duration) {
 			c.breakOff(1)
 		}
 	}
-	s.after(d, func() { s.up, s.born = true, s.clock.reading()-longer })
+	s.after(d, func() { s.up = true })
 }
 
-// promote has a replica take the place of the process, behind the same name and with all that it had. The one that was there keeps its
-// connections, and is a replica of the other from now on.
+// promote has a replica take the place of the process, behind the same name. The one that was there keeps its connections, and is a replica
+// of the other from now on, until it takes its place in turn.
 func (s *server) promote() {
 	s.log("node %d fails over behind its name", s.number)
-	s.life++
+	former := s.identity
+	s.begins()
+	s.identity.Before = former.History
+	s.identity.Process, s.replica = cmp.Or(s.replica, s.identity.Process), former.Process
 	for _, client := range s.clients {
 		for _, c := range client.lines[s.number].conns {
 			c.former = true

@@ -19,7 +19,7 @@ const (
 	restPause = 500 * time.Millisecond
 	// warmUp is the time in which connections are made first.
 	warmUp = 10 * time.Millisecond
-	// upBefore is how long a node has been up when it is met for the first time.
+	// upBefore is how long a node has been in use at the beginning.
 	upBefore = time.Hour
 )
 

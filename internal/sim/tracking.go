@@ -1,11 +1,12 @@
 package sim
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // note is a message from one client to another.
@@ -18,7 +19,7 @@ type note struct {
 
 // greet ends the connection before, if that is permitted. It decides what the new one is for: pushes if
 // RESP3 is spoken, and invalidations among them if the node permits CLIENT TRACKING.
-func (s *server) greet(c, before *conn) (process string, up int64) {
+func (s *server) greet(c, before *conn) wire.Identity {
 	if before != nil && s.plan.Fencing {
 		before.killed, before.inbox = true, nil
 	}
@@ -29,7 +30,7 @@ func (s *server) greet(c, before *conn) (process string, up int64) {
 	case s.plan.Fickle && chance&3 == 0:
 		c.pushes, c.tracking = chance&4 == 0, false
 	}
-	return fmt.Sprintf("%d.%d", s.number, s.life), int64(s.clock.reading()/time.Second) - int64(s.born/time.Second)
+	return s.identity
 }
 
 // track has the next change of a key pushed.

@@ -18,10 +18,11 @@ type world struct {
 	recorded bool          // the trace tells also what names ask for
 	failed   *Violation
 
-	servers []*server
-	clients []*client
-	amnesia bool // a node has forgotten locks
-	resting bool // all faults are gone
+	servers  []*server
+	clients  []*client
+	amnesia  bool          // a node has forgotten locks
+	restored time.Duration // when a node has last gone on with what had been deleted
+	resting  bool          // all faults are gone
 
 	rounds   map[life]*round // acquires
 	locks    []*held         // that were ever held

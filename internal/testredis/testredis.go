@@ -136,6 +136,18 @@ func Info(tb testing.TB, s Server, section, field string) string {
 	return ""
 }
 
+// Stamps is what the keys begin with that say since when a server has been in use as a node.
+const Stamps = "quorumlock:since:"
+
+// InUse has a server in use as the node of that name for so long, as the restart guard sees it.
+func InUse(tb testing.TB, s Server, node string, age time.Duration) {
+	tb.Helper()
+	stamp := Info(tb, s, "server", "run_id") + ":" + Info(tb, s, "replication", "master_replid")
+	if _, err := s.Do("SET", Stamps+node, stamp, "PX", (60*24*time.Hour - age).Milliseconds()); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // failing returns what makes an error fail a test.
 func failing(tb testing.TB) func(error) { return func(err error) { tb.Errorf("testredis: %v", err) } }
 

@@ -1,45 +1,138 @@
 package wire
 
-import "time"
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
 
-// Guard decides when a server may vote for locks again that has come up lately, or in the place of another: it may have
-// forgotten some. Whatever it has forgotten has run out once it has been up for the longest TTL.
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+)
+
+// Guard decides when a server may vote for locks: once it has been in use as the node for the longest TTL. What a server has forgotten was
+// granted before it was, and has run out by then.
+//
+// Since when that is stands on the server itself, so that a program knows it which connects for the first time. It is the stamp of the node:
+// a key whose value is the server's [Identity], and whose TTL tells its age. A server that has another stamp, or none, is stamped anew: it was
+// restarted, or was made a master, or has taken the place of another.
 type Guard struct {
 	MaxTTL time.Duration // of the node's locks; 0 means that every server may vote
-	server string        // that was connected last
-	until  time.Time     // when it may vote
-	never  bool
+
+	server Identity  // that is connected, or was
+	moved  bool      // another was connected before, and this one has not been stamped since: its stamp may be from before that one
+	until  time.Time // when it may vote
+	why    error     // why it may not, as long as it has no stamp; nil if it has
 }
 
-// Connected records the server at the other end of a new connection, which has been up for at least up. Below zero
-// means that the server does not report its uptime. A server that replaces another may not have its data, however long
-// it has been up.
-func (g *Guard) Connected(now time.Time, server string, up time.Duration) {
-	if g.MaxTTL == 0 {
-		return
-	}
-	replaced := g.server != "" && g.server != server
-	if server != "" {
-		g.server = server
-	}
-	if g.never = up < 0; g.never {
-		return
-	}
-	if replaced {
-		up = 0
-	}
-	// 1 % is allowed for clocks that run at different rates, as Redlock does by default. What an earlier connection found
-	// stands: a replacement is one for good.
-	if until := now.Add(g.MaxTTL - up).Add(g.MaxTTL / 100); until.After(g.until) {
-		g.until = until
-	}
+// Identity is what a server tells of itself (INFO).
+type Identity struct {
+	Process string // run_id: another one after a restart
+	History string // master_replid: another one after a restart, and when a replica becomes a master
+	Before  string // master_replid2: the history that it goes on with as a master, after another; "" if it goes on with none
 }
 
-// Quarantine reports whether the server may not vote, and for how much longer; 0 means for ever.
-func (g *Guard) Quarantine(now time.Time) (left time.Duration, is bool) {
-	if g.never {
-		return 0, true
-	}
-	left = max(0, g.until.Sub(now))
-	return left, left > 0
+// Stamp is what a stamped server holds.
+func (i Identity) Stamp() string { return i.Process + ":" + i.History }
+
+// Holds reports whether a stamp is that of the server. A process may have got another history since it was stamped, when its first replica
+// came, or when it dropped what it had kept for those that went: then it goes on with no other, and is the same server still.
+func (i Identity) Holds(stamp string) bool {
+	process, _, _ := strings.Cut(stamp, ":")
+	return i.Process != "" && (stamp == i.Stamp() || process == i.Process && i.Before == "")
 }
+
+const (
+	// StampTTL is for how long a stamp is kept. A stamp of half that age is made younger, so that it stays.
+	StampTTL = 60 * 24 * time.Hour
+	renewed  = StampTTL / 4
+	// MaxGuard is the longest MaxTTL, which is below the age of a stamp that was made younger.
+	MaxGuard = 14 * 24 * time.Hour
+)
+
+// StampAge returns how old a stamp with such a TTL is; false if no stamp has it.
+func StampAge(ttl time.Duration) (age time.Duration, is bool) {
+	return StampTTL - ttl, ttl > 0 && ttl <= StampTTL
+}
+
+// VotesAfter returns how old a server's stamp is when it votes: 1 % is allowed for clocks that run at different rates, as Redlock does by
+// default.
+func VotesAfter(maxTTL time.Duration) time.Duration { return maxTTL + maxTTL/100 }
+
+var (
+	errNoIdentity = errors.New("it does not say which server it is (INFO: run_id, master_replid)")
+	errUnstamped  = errors.New("it does not keep the stamp that it was sent")
+)
+
+// Connected begins with a connection to a server. It returns the words behind the key of the SET that stamps it; nil if it is not to be stamped.
+func (g *Guard) Connected(server Identity) (set []string) {
+	switch {
+	case g.MaxTTL == 0:
+		return nil
+	case server.Process == "" || server.History == "":
+		g.why = errNoIdentity
+		return nil
+	}
+	if g.server != (Identity{}) && !server.Holds(g.server.Stamp()) {
+		g.moved = true
+	}
+	g.server, g.why = server, errUnstamped
+	return g.begin()
+}
+
+func (g *Guard) begin() (set []string) {
+	if g.moved {
+		return g.anew(StampTTL)
+	}
+	return []string{g.server.Stamp(), "NX", "PX", millis(StampTTL)}
+}
+
+func (g *Guard) anew(ttl time.Duration) []string {
+	return []string{g.server.Stamp(), "PX", millis(ttl)}
+}
+
+// Stamped takes the answer to a SET: what the key holds then, and its TTL. It returns the words of the next one; nil if there is none.
+func (g *Guard) Stamped(now time.Time, set []string, r *Reply) (next []string) {
+	age, kept := StampAge(r.TTL)
+	kept = kept && r.Answer == quorum.Yes
+	overwrites := set[1] == "PX"
+	switch {
+	case r.Answer != quorum.Yes && !errors.Is(r.Err, nodeerr.ErrForeign):
+		g.why = r.Err
+	case kept && r.Value == g.server.Stamp():
+		g.moved, g.why = g.moved && !overwrites, nil
+		if until := now.Add(VotesAfter(g.MaxTTL) - age); until.After(g.until) { // what is known already stands
+			g.until = until
+		}
+		if age > StampTTL/2 {
+			return g.anew(StampTTL - renewed)
+		}
+	case overwrites: // or it would be overwritten again and again
+		g.why = errUnstamped
+	case kept && set[1] == "NX" && g.server.Holds(r.Value):
+		return []string{g.server.Stamp(), "XX", "KEEPTTL"}
+	default:
+		return g.anew(StampTTL)
+	}
+	return nil
+}
+
+// Again returns the words of a SET if the server has refused the last one, for whatever reason: also a right that is missing may be given. It
+// returns nil otherwise.
+func (g *Guard) Again() (set []string) {
+	if g.why == nil || errors.Is(g.why, errNoIdentity) {
+		return nil
+	}
+	return g.begin()
+}
+
+// Quarantine returns why the server may not vote; nil if it may.
+func (g *Guard) Quarantine(now time.Time) *nodeerr.QuarantineError {
+	left := max(0, g.until.Sub(now))
+	if g.why == nil && left == 0 {
+		return nil
+	}
+	return &nodeerr.QuarantineError{Left: left, Err: g.why}
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

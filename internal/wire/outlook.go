@@ -71,10 +71,10 @@ var Reasons = []struct {
 		nodeerr.ErrTimeout, nodeerr.ErrBroken, nodeerr.ErrSuspended, nodeerr.ErrOverloaded)},
 	{"a quarantine that ends (`nodeerr.ErrQuarantined`)", Passes, func(err error) bool {
 		var q *nodeerr.QuarantineError
-		return errors.As(err, &q) && q.Left > 0
+		return errors.As(err, &q) && q.Err == nil
 	}},
 	{"the network: refused, no route, no such host, a timeout, a dialer that fails", Passes, ofNetwork},
-	{"anything else: each connection is closed or reset in its greeting, a quarantine without end, `pool.WithCredentials` fails", MayPass, func(error) bool { return true }},
+	{"anything else: each connection is closed or reset in its greeting, a server that keeps no stamp, `pool.WithCredentials` fails", MayPass, func(error) bool { return true }},
 }
 
 // OutlookOf returns what becomes of a reason.

@@ -76,7 +76,9 @@ var outlooks = []struct {
 	{"", connect(tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}), wire.MayPass},
 	{"", connect(errors.New("credentials: the vault is sealed")), wire.MayPass},
 	{"", connect(fmt.Errorf("credentials: %w", &fs.PathError{Op: "open", Path: "secret", Err: syscall.ENOENT})), wire.MayPass},
-	{"", &nodeerr.QuarantineError{}, wire.MayPass},
+	{"", &nodeerr.QuarantineError{Left: time.Second, Err: errors.New("it does not say which server it is")}, wire.MayPass},
+	{"", &nodeerr.QuarantineError{Err: wire.NewServerError("NOREPLICAS Not enough good replicas to write.")}, wire.Passes},
+	{"", &nodeerr.QuarantineError{Left: time.Second, Err: wire.NewServerError("NOPERM No permissions to access a key")}, wire.Stays},
 
 	{"NOAUTH", connect(wire.NewServerError("NOAUTH Authentication required.")), wire.Stays},
 	{"WRONGPASS", connect(wire.NewServerError("WRONGPASS invalid username-password pair or user is disabled.")), wire.Stays},

@@ -90,19 +90,27 @@ var (
 
 // QuarantineError is an [ErrQuarantined].
 type QuarantineError struct {
-	// Left is for how much longer the server is not asked for locks. 0 means for ever, as it does not report its uptime.
+	// Left is for how much longer the server is not asked for locks, at least. With an Err it may be 0.
 	Left time.Duration
+	// Err is why it is not known since when the server has been in use as this node; nil if it is. It is the server's refusal of the stamp
+	// that says so, a [*ServerError], or what the server does not report.
+	Err error
 }
 
 func (e *QuarantineError) Error() string {
-	if e.Left == 0 {
-		return ErrQuarantined.Error() + ": it does not report how long it has been up (INFO)"
+	if e.Err != nil {
+		return ErrQuarantined.Error() + ", and it is not known since when it has been this node: " + e.Err.Error()
 	}
 	return fmt.Sprintf("%v: asked again in %v", ErrQuarantined, e.Left.Round(time.Millisecond))
 }
 
-// Unwrap returns [ErrQuarantined].
-func (e *QuarantineError) Unwrap() error { return ErrQuarantined }
+// Unwrap returns [ErrQuarantined], and Err.
+func (e *QuarantineError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ErrQuarantined}
+	}
+	return []error{ErrQuarantined, e.Err}
+}
 
 // ConnectError is the reason why there is no connection to a node. The command was not sent.
 type ConnectError struct {

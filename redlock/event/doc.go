@@ -6,9 +6,9 @@
 //
 // # What programs may rely on
 //
-// [Acquire], [Extend], [Unlock], [End], [NodeUp], [NodeDown], [Stuck], [Heal], [ForceUnlock] and [Drop] are about what a program
-// does and what its nodes do. They and their fields are stable: their meaning does not change within a major version. How many
-// Rounds an Acquire takes, and the texts of errors, may change.
+// [Acquire], [Extend], [Unlock], [End], [NodeUp], [NodeDown], [Quarantine], [Stuck], [Heal], [ForceUnlock] and [Drop] are about
+// what a program does and what its nodes do. They and their fields are stable: their meaning does not change within a major
+// version. How many Rounds an Acquire takes, and the texts of errors, may change.
 //
 // [Vote], [Round], [Raise] and [Turn] are about how the Locker and its nodes come to that. They follow the protocol: a minor
 // version may make more or fewer of them, at other moments, and add values of [Op], [Answer] and Vote.Command. They are for

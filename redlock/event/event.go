@@ -156,10 +156,24 @@ type NodeUp struct {
 	// attempts have failed meanwhile.
 	Down   time.Duration
 	Failed int
-	// Quarantined means that the server may have forgotten locks, so that it does not vote (pool.WithRestartGuard), for Left, or
-	// until it is replaced if Left is 0.
+	// Quarantined means that the server may have forgotten locks, so that it does not vote (pool.WithRestartGuard): for Left, or, if that
+	// is 0, until a [Quarantine] says otherwise. Err is the reason of the latter: the server refuses its stamp, or does not say which
+	// server it is.
 	Quarantined bool
 	Left        time.Duration
+	Err         error
+}
+
+// Quarantine is a change of whether the server votes behind a node that stays connected (pool.WithRestartGuard). How it is when a node is
+// connected is in [NodeUp]. That Left is over is no event.
+type Quarantine struct {
+	At   time.Time
+	Node int
+	Addr string
+	// Quarantined, Left and Err are as in [NodeUp].
+	Quarantined bool
+	Left        time.Duration
+	Err         error
 }
 
 // NodeDown is a connection to a node that broke, or an attempt to connect that failed. At the end of the Locker there is one
@@ -215,6 +229,7 @@ func (Raise) event()       {}
 func (Turn) event()        {}
 func (NodeUp) event()      {}
 func (NodeDown) event()    {}
+func (Quarantine) event()  {}
 func (Stuck) event()       {}
 func (Heal) event()        {}
 func (ForceUnlock) event() {}
@@ -266,7 +281,7 @@ const (
 	Rounds Kind = "rounds" // Round and Raise
 	Votes  Kind = "votes"  // Vote: the most events, one for each node and round
 	Turns  Kind = "turns"  // Turn
-	Nodes  Kind = "nodes"  // NodeUp and NodeDown
+	Nodes  Kind = "nodes"  // NodeUp, NodeDown and Quarantine
 	Keys   Kind = "keys"   // Stuck, Heal and ForceUnlock
 )
 

@@ -40,7 +40,7 @@
 //
 // # What it is not
 //
-// The nodes are not Redis servers. They have no CLIENT TRACKING, do not report their uptime (pool.WithRestartGuard lets none of
+// The nodes are not Redis servers. They have no CLIENT TRACKING, do not say which server they are (pool.WithRestartGuard lets none of
 // them vote), and share one clock, so nothing drifts. A node answers or is down; none hangs or is slow. That tests pass here
 // shows what the program does with its locks. It proves nothing about the safety of a deployment or about latency: use real servers
 // for that.

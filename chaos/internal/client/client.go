@@ -174,6 +174,9 @@ func (p *process) open(urls []string) error {
 			return err
 		}
 		lockers[name] = locker
+		if p.config.Guard > 0 {
+			_ = locker.Ping(context.Background()) // from now on the nodes are in use
+		}
 	}
 	p.mu.Lock()
 	before := p.lockers

@@ -103,7 +103,7 @@ func Start(ctx context.Context, c Config) (w *World, err error) {
 		w.clients = append(w.clients, p)
 	}
 	if w.guard() > 0 {
-		wait(ctx, guard+guard/100+2*time.Second) // servers that have just started are quarantined
+		wait(ctx, guard+guard/100+time.Second) // servers that have not been in use are quarantined
 	}
 	return w, ctx.Err()
 }

@@ -38,7 +38,7 @@ var own = []mutation.Mutation{
 	{Name: "one-permit-more", Rule: "a node grants no more permits than there are",
 		File: scripts, Was: "'+inf') >= limit then", Is: "'+inf') > limit then"},
 	{Name: "no-quarantine", Rule: "a server that has restarted does not vote until all that it may have granted is over",
-		File: "internal/wire/guard.go", Was: "return left, left > 0", Is: "return left, false"},
+		File: "internal/wire/guard.go", Was: "if g.why == nil && left == 0 {", Is: "if true {"},
 	{Name: "stale-fence-on-redis", Rule: "Redis refuses a write with a fence that is lower than the highest one",
 		File: "redlock/fence/guard.lua", Was: "elseif tonumber(seen) > tonumber(fence) then", Is: "elseif false then"},
 	{Name: "stale-fence-in-sql", Rule: "a database refuses a write with a fence that is lower than the highest one",

@@ -22,6 +22,7 @@ type Options struct {
 	Shared       bool          // the programs use read locks or permits
 	Samples      int           // how many PINGs measure the latency; 0 means 50
 	Keys         int           // how many keys of a node are looked at, at most; 0 means 20000
+	Prepare      bool          // the nodes that the RestartGuard is for are stamped, as by a program
 	Watch        time.Duration // how long locks on a minority of the nodes are watched, if there are any; 0 means 4 s
 	Only         []string      // the names of the checks that are made; none means all
 }
@@ -53,7 +54,7 @@ type check struct {
 }
 
 // checks are all checks, in the order in which their findings are reported.
-var checks = slices.Concat(setChecks, reachChecks, setupChecks, memoryChecks, persistenceChecks, clockChecks, rightsChecks, keyChecks, lockChecks)
+var checks = slices.Concat(setChecks, reachChecks, setupChecks, memoryChecks, persistenceChecks, guardChecks, clockChecks, rightsChecks, keyChecks, lockChecks)
 
 // Names returns the names of all checks.
 func Names() (names []string) {
@@ -72,14 +73,17 @@ type examination struct {
 	unexamined []Unexamined
 }
 
-// Examine looks at all servers at once and returns what it found. It changes nothing that stays on a server. An error means that
-// ctx has ended.
+// Examine looks at all servers at once and returns what it found. It changes nothing that stays on a server, except for the stamps
+// of Options.Prepare. An error means that ctx has ended.
 func Examine(ctx context.Context, servers []*node.Server, o Options) (*Report, error) {
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.NodeTimeout = cmp.Or(o.NodeTimeout, defaultNodeTimeout)
 	o.Samples = cmp.Or(o.Samples, defaultSamples)
 	o.Keys = cmp.Or(o.Keys, defaultKeys)
 	o.Watch = cmp.Or(o.Watch, defaultWatch)
+	if o.Prepare && len(o.Only) > 0 { // nobody wants to miss that it has failed
+		o.Only = append(slices.Clone(o.Only), prepareCheck)
+	}
 	x := &examination{Options: o}
 	var gathering sync.WaitGroup
 	for _, s := range servers {
@@ -101,8 +105,14 @@ func Examine(ctx context.Context, servers []*node.Server, o Options) (*Report, e
 func (o *Options) makes(name string) bool { return len(o.Only) == 0 || slices.Contains(o.Only, name) }
 
 // durable reports whether the programs declare a node durable.
-func (o *Options) durable(f *facts) bool {
-	return slices.Contains(o.Durable, f.addr) || slices.Contains(o.Durable, AllNodes)
+func (o *Options) durable(f *facts) bool { return Durable(o.Durable, f.addr) }
+
+// guarded reports whether the restart guard of the programs is for a node.
+func (o *Options) guarded(f *facts) bool { return o.RestartGuard > 0 && !o.durable(f) }
+
+// Durable reports whether a node is among those that are declared durable, as in Options.Durable.
+func Durable(declared []string, addr string) bool {
+	return slices.Contains(declared, addr) || slices.Contains(declared, AllNodes)
 }
 
 // report makes the checks on what was gathered.

@@ -27,17 +27,9 @@ func TestExamine_IsSilentOnDurableServers(t *testing.T) {
 func TestExamine_IsSilentOnServersThatForgetIfTheProgramsHaveARestartGuard(t *testing.T) {
 	t.Parallel()
 	processes := testredis.Real(t, 5, "--requirepass", "secret", "--maxmemory", "100mb")
-	awaitUptime(t, 5, processes...)
+	stamp(t, time.Minute, processes...)
 	r := finds(t, serversOf(processes), patient(doctor.Options{Fencing: true, RestartGuard: 3 * time.Second, TTL: 3 * time.Second}))
 	require.Empty(t, r.Unexamined)
-}
-
-// awaitUptime waits until servers have been up for so many seconds.
-func awaitUptime(t testing.TB, seconds int, processes ...*testredis.Process) {
-	t.Helper()
-	for _, p := range processes {
-		require.Eventually(t, func() bool { return infoOf(t, p, "uptime_in_seconds") >= seconds }, bound, 50*time.Millisecond)
-	}
 }
 
 // infoOf returns a number in INFO.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -33,6 +34,7 @@ type facts struct {
 	config  map[string]string // the settings that CONFIG GET has shown
 	clients []int64           // CLIENT ID, asked twice on one connection; 0 if it was refused
 	runIDs  []string          // on several connections and commands
+	who     wire.Identity     // of INFO
 
 	latency     []time.Duration // of PINGs, in ascending order
 	clock       time.Duration   // how far the server's clock is ahead of ours
@@ -40,6 +42,10 @@ type facts struct {
 
 	sentinels int64 // connections of Sentinels; -1 if it is unknown
 	resp3     error // why HELLO 3 was refused
+
+	prepared error        // why the server was not stamped, if it was to be
+	stamp    client.Stamp // of a node that the restart guard is for
+	noStamp  string       // why it is not known
 
 	rights []attempt // each right that was tried
 	lock   error     // why a lock could not be taken, extended, inspected and released
@@ -95,7 +101,7 @@ func (f *facts) gather(ctx context.Context, o *Options) {
 	probe := o.Prefix + "doctor-" + rand.Text()
 	for _, step := range []func(context.Context, *conn, *Options){
 		f.look, f.measure,
-		func(ctx context.Context, c *conn, o *Options) { f.try(ctx, c, o, probe) },
+		func(ctx context.Context, c *conn, o *Options) { f.since(ctx, c, o); f.try(ctx, c, o, probe) },
 		f.scan,
 	} {
 		c, err := f.connect(ctx, o)
@@ -182,7 +188,7 @@ func within(ctx context.Context, timeout time.Duration, err error) error {
 // settings are the parameters that the checks look at.
 var settings = []string{
 	"save", "appendonly", "appendfsync", "no-appendfsync-on-rewrite", "stop-writes-on-bgsave-error", "min-replicas-to-write",
-	"timeout", "maxclients", "tracking-table-max-keys", "client-output-buffer-limit",
+	"timeout", "maxclients", "tracking-table-max-keys", "client-output-buffer-limit", "repl-backlog-ttl",
 }
 
 // look asks the server about itself.
@@ -219,7 +225,7 @@ func (f *facts) look(ctx context.Context, c *conn, _ *Options) {
 }
 
 // identify asks for the identities of the server and of the connection, which is returned.
-func (f *facts) identify(ctx context.Context, c *conn) (client int64) {
+func (f *facts) identify(ctx context.Context, c *conn) (id int64) {
 	reply, refusal := c.do(ctx, "INFO")
 	text, isText := reply.(string)
 	switch {
@@ -235,13 +241,13 @@ func (f *facts) identify(ctx context.Context, c *conn) (client int64) {
 	default:
 		fields := parseInfo(text)
 		if f.info == nil {
-			f.info = fields
+			f.info, f.who = fields, node.Identity(text)
 		}
 		f.runIDs = append(f.runIDs, fields["run_id"])
 	}
 	reply, _ = c.do(ctx, "CLIENT", "ID")
-	client, _ = reply.(int64)
-	return client
+	id, _ = reply.(int64)
+	return id
 }
 
 // server returns the part of the report that is about the server.

@@ -31,6 +31,9 @@ func (f *facts) runID() string {
 	return f.runIDs[0]
 }
 
+// identified reports whether the server says which one it is, as the restart guard needs it.
+func (f *facts) identified() bool { return f.who.Process != "" && f.who.History != "" }
+
 // uptime returns for how long the server has been up, at least; below zero if it does not report that.
 func (f *facts) uptime() time.Duration {
 	seconds, err := strconv.ParseUint(f.info["uptime_in_seconds"], 10, 32)

@@ -1,9 +1,6 @@
 package doctor
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // memoryChecks look at whether a server keeps what is in its memory.
 var memoryChecks = []check{
@@ -28,9 +25,6 @@ var persistenceChecks = []check{
 			return faultIf(f.info["aof_last_write_status"] != "ok", "the last write to the AOF failed",
 				"free or repair the disk: the server's log has the reason")
 		}},
-	{name: "quarantine", docs: "restarts-and-upgrades", need: info("uptime_in_seconds"), node: quarantine,
-		when: func(o *Options) bool { return o.RestartGuard > 0 },
-		why:  "The restart guard lets the node grant no locks until all that it may have forgotten has expired."},
 }
 
 func eviction(_ *examination, f *facts) []Finding {
@@ -100,13 +94,4 @@ func snapshot(_ *examination, f *facts) []Finding {
 		return fault("the last snapshot failed, and the server rejects all writes (MISCONF)", fix)
 	}
 	return warningIf(f.info["rdb_last_bgsave_status"] != "ok" && f.config["save"] != "", "the last snapshot failed", fix)
-}
-
-func quarantine(x *examination, f *facts) []Finding {
-	up := f.uptime()
-	// As long as the guard in the programs: 1 % for clocks that run at different rates, and a second since uptimes are whole.
-	left := x.RestartGuard + x.RestartGuard/100 - max(0, up-time.Second)
-	return warningIf(left > 0 && !x.durable(f),
-		fmt.Sprintf("the server was started %s ago: programs that connect now do not use it for %s", up, left.Round(time.Second)),
-		"wait; restart the next node only when this one grants locks again")
 }

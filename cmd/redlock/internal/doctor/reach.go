@@ -36,7 +36,7 @@ var reachChecks = []check{
 	{name: "proxy", docs: "server-settings", node: proxy,
 		why: "A proxy that spreads commands over several connections or servers lets releases overtake acquires: locks get lost or stay."},
 	{name: "identity", docs: "managed-services", need: info(), node: identity,
-		why: "A server is recognised by its run_id, and the restart guard needs its uptime."},
+		why: "A server is recognised by its run_id, and for the restart guard by its master_replid too."},
 	{name: "version", docs: "nodes", need: info("redis_version"),
 		why: "The nodes must be Redis 6.2, Valkey 7.2 or newer: an older server is not used (nodeerr.ErrOldServer).",
 		node: func(_ *examination, f *facts) []Finding {
@@ -118,7 +118,7 @@ func explainRefusal(refusal *nodeerr.ServerError, f *facts) (what, fix string) {
 		return "DENIED: protected mode: the default user has no password, so the server rejects connections from other hosts",
 			"CONFIG SET requirepass SECRET (also in the file), also if the programs log in as another user"
 	case "NOPERM":
-		return said, "ACL SETUSER " + f.user + " " + strings.Join(aclLines[connectionLine].rules(""), " ")
+		return said, aclFix(f, connectionLine, "")
 	case "BUSY":
 		return said, "SCRIPT KILL, or wait until the script has ended; keep slow scripts away from the server"
 	}
@@ -168,10 +168,10 @@ func proxy(_ *examination, f *facts) []Finding {
 }
 
 func identity(x *examination, f *facts) []Finding {
-	const fix = "use a service whose INFO server shows run_id and uptime_in_seconds of the process that holds the data"
+	const fix = "use a service whose INFO shows run_id and master_replid of the process that holds the data"
 	switch {
-	case f.uptime() < 0 && x.RestartGuard > 0 && !x.durable(f):
-		return fault("the server does not report its uptime: with the restart guard it never grants locks", fix)
+	case x.guarded(f) && !f.identified():
+		return fault("the server does not report which one it is (run_id and master_replid): with the restart guard it never grants locks", fix)
 	case f.runID() == "":
 		return warning("the server does not report a run_id: nobody notices if it is replaced, or configured twice", fix)
 	}

@@ -212,7 +212,7 @@ func TestExamine_FindsWhatAServerSaysOfItself(t *testing.T) {
 	for name, test := range map[string]struct {
 		says     []string // what is in INFO, and what takes its place, which is as long
 		o        doctor.Options
-		severity doctor.Severity
+		severity doctor.Severity // "" means that nothing is found
 		check    string
 		shows    string
 	}{
@@ -220,10 +220,13 @@ func TestExamine_FindsWhatAServerSaysOfItself(t *testing.T) {
 			[]string{"valkey_version", "forked_version", major, "redis_version:5"}, doctor.Options{}, doctor.Fault, "version", "Redis 5.",
 		},
 		"no run_id": {[]string{"\nrun_id:", "\nxxx_xx:"}, doctor.Options{}, doctor.Warning, "identity", "run_id"},
-		"no uptime": {
-			[]string{"\nuptime_in_seconds:", "\nxxxxxx_in_seconds:"}, doctor.Options{RestartGuard: time.Hour, Durable: others},
-			doctor.Fault, "identity", "uptime",
+		"no run_id, which the restart guard needs": {
+			[]string{"\nrun_id:", "\nxxx_xx:"}, doctor.Options{RestartGuard: time.Hour, Durable: others}, doctor.Fault, "identity", "run_id",
 		},
+		"no history, which the restart guard needs": {
+			[]string{"\nmaster_replid:", "\nxxxxxx_xxxxxx:"}, doctor.Options{RestartGuard: time.Hour, Durable: others}, doctor.Fault, "identity", "master_replid",
+		},
+		"no uptime, which nothing needs": {[]string{"\nuptime_in_seconds:", "\nxxxxxx_in_seconds:"}, doctor.Options{}, "", "", ""},
 		"the AOF could not be written": {
 			[]string{"aof_last_write_status:ok\r\n", "aof_last_write_status:err\n"}, doctor.Options{}, doctor.Fault, "aof-errors", "AOF",
 		},
@@ -231,6 +234,10 @@ func TestExamine_FindsWhatAServerSaysOfItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			says := strings.NewReplacer(test.says...)
 			odd := altering(t, all[0], func(answer []byte) []byte { return []byte(says.Replace(string(answer))) })
+			if test.severity == "" {
+				finds(t, append(serversOf(all[1:]), serverAt(odd)), patient(test.o))
+				return
+			}
 			r := finds(t, append(serversOf(all[1:]), serverAt(odd)), patient(test.o), is(test.severity, test.check, odd))
 			require.Contains(t, r.Findings[0].What, test.shows)
 		})

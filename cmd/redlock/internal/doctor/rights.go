@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,13 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
-	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/form"
-	"github.com/quorumlock/quorumlock/internal/node"
-	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
-	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // The lines of docs/operations.md, Permissions.
@@ -40,7 +34,7 @@ type aclLine struct {
 var aclLines = []aclLine{
 	plainLine: {"plain locks", "~%s* +set +getrange +del +pttl +pexpire +eval +evalsha",
 		"Nothing works without these rights; without +evalsha alone each script goes by its source, which costs the network and the server more."},
-	identityLine: {"identities and connections", "+ping +info +client|id +client|kill",
+	identityLine: {"identities and connections", "~quorumlock:* +ping +info +client|id +client|kill",
 		"With the restart guard the node stays quarantined; a server that is configured twice may count twice; an acquire that was lost with its connection may keep the lock taken until its TTL."},
 	wakingLine: {"waking waiters", "&quorumlock:* +client|tracking +client|caching +subscribe +unsubscribe +publish",
 		"Waiters poll with back-off, in no order among processes; a holder notices only with the next renewal that its lock was deleted."},
@@ -52,9 +46,17 @@ var aclLines = []aclLine{
 		"Read locks and permits are rejected; without the right to the key of waiting writers these may wait for ever."},
 }
 
+// stampKeys is the rule for the stamps of nodes.
+const stampKeys = "~quorumlock:*"
+
 // rules returns the words of the line for a key prefix.
 func (l aclLine) rules(prefix string) []string {
 	return strings.Fields(strings.ReplaceAll(l.words, "%s", prefix))
+}
+
+// aclFix is the command that gives the user the rights of a line.
+func aclFix(f *facts, line int, prefix string) string {
+	return "ACL SETUSER " + f.user + " " + strings.Join(aclLines[line].rules(prefix), " ")
 }
 
 // attempt is a right that was tried.
@@ -84,6 +86,7 @@ func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) {
 	readers, writers, permits := "~{"+o.Prefix+"*}:sharers", "~{"+o.Prefix+"*}:wanted", "~{"+o.Prefix+"*}:slots"
 	soon := strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10)
 	const ttl = "10000"
+	stamp := "quorumlock:doctor-" + rand.Text()
 	tries := []struct {
 		line         int
 		rule, access string
@@ -96,6 +99,9 @@ func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) {
 		{plainLine, "+eval", keys, []string{"EVAL", observe.Source, "1", key}},
 		{plainLine, "+evalsha", keys, []string{"EVALSHA", observe.Hash, "1", key}},
 		{plainLine, "+del", keys, []string{"DEL", key}},
+		{identityLine, "+set", stampKeys, []string{"SET", stamp, "doctor", "PX", ttl}},
+		{identityLine, "+getrange", stampKeys, []string{"GETRANGE", stamp, "0", "0"}},
+		{identityLine, "+pttl", stampKeys, []string{"PTTL", stamp}},
 		{identityLine, "+ping", "", []string{"PING"}},
 		{identityLine, "+info", "", []string{"INFO", "server"}},
 		{identityLine, "+client|id", "", []string{"CLIENT", "ID"}},
@@ -126,10 +132,14 @@ func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) {
 		if try.line == fencingLine && try.rule == "+set" {
 			fits = refusal == nil
 		}
+		if try.access == stampKeys && refusal != nil && refusal.Code == "NOPERM" && !aboutKey.MatchString(refusal.Message) {
+			continue // the command is in line 1, and was tried before
+		}
 		if refusal == nil || try.line != wakingLine || f.resp3 == nil || refusal.Code == "NOPERM" { // CLIENT TRACKING needs RESP3, see the check resp3
 			f.rights = append(f.rights, attempt{try.line, try.rule, try.access, refusal})
 		}
 	}
+	_, _ = c.do(ctx, "DEL", stamp)
 	if o.Shared {
 		_, _ = c.do(ctx, "DEL", sharers) // which has no TTL if that was refused
 	}
@@ -191,7 +201,7 @@ func (x *examination) needs(f *facts, a attempt) bool {
 	case plainLine, fencingLine, sharedLine:
 		return a.rule != "+evalsha" // scripts go by their sources then
 	}
-	return a.rule == "+info" && x.RestartGuard > 0 && !x.durable(f) // a node whose uptime is unknown never grants then
+	return (a.rule == "+info" || a.access == stampKeys) && x.guarded(f) // a node that cannot be stamped never grants then
 }
 
 // commands finds commands that were renamed or are not offered.
@@ -240,83 +250,6 @@ func rights(line int) func(*examination, *facts) []Finding {
 		l := aclLines[line]
 		return []Finding{{Severity: severity, Why: l.why,
 			What: fmt.Sprintf("the user %s lacks rights for %s: %s", quoted(f.user), l.purpose, strings.Join(lacking, ", ")),
-			Fix:  "ACL SETUSER " + f.user + " " + strings.Join(l.rules(x.Prefix), " ")}}
+			Fix:  aclFix(f, line, x.Prefix)}}
 	}
-}
-
-// lockChecks take a lock. They are the last ones: what another check has found explains why that fails.
-var lockChecks = []check{
-	{name: "lock", docs: "errors", node: lock, why: grantsNone},
-}
-
-// trialTTL is the TTL of the lock that is taken. It is long enough for a server that takes long over each command.
-const trialTTL = 30 * time.Second
-
-// tryLock takes, extends, shows and releases a lock of that name on the server alone.
-func (f *facts) tryLock(ctx context.Context, o *Options, name string) (err error) {
-	n := (*pool.Node)(node.New(node.Config{Addr: f.addr, Server: f.to, Timeout: o.Timeout, DialTimeout: client.ConnectTimeout(o.Timeout), MaxOverdue: time.Second}))
-	opts := []redlock.Option{redlock.TTL(trialTTL), redlock.WithKeyPrefix(o.Prefix)}
-	if o.Fencing {
-		opts = append(opts, redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
-		defer func() { err = errors.Join(err, f.forget(ctx, o, "{"+o.Prefix+name+"}:fence")) }()
-	}
-	defer n.Close()
-	locker, err := redlock.New([]*pool.Node{n}, opts...)
-	if err != nil {
-		return err
-	}
-	defer locker.Close()
-	held, err := locker.TryLock(ctx, name)
-	if err != nil {
-		return err
-	}
-	if err := held.Extend(ctx, 2*trialTTL); err != nil {
-		_ = held.Unlock(ctx) // the reason of the failure says more
-		return err
-	}
-	state, err := locker.Inspect(ctx, name)
-	if err == nil && (state.Token != held.Token() || state.Fence != held.Fence()) {
-		err = errors.New("the node does not show the lock that it has granted")
-	}
-	if err = errors.Join(err, held.Unlock(ctx)); err != nil || !o.Shared {
-		return err
-	}
-	reader, err := locker.TryRLock(ctx, name)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(reader.Extend(ctx, 2*trialTTL), reader.Unlock(ctx)); err != nil {
-		return err
-	}
-	permit, err := locker.TryAcquire(ctx, name, 1)
-	if err != nil {
-		return err
-	}
-	return errors.Join(permit.Extend(ctx, 2*trialTTL), permit.Unlock(ctx))
-}
-
-// forget deletes the counter that the trial has left.
-func (f *facts) forget(ctx context.Context, o *Options, counter string) error {
-	c, err := f.connect(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	_, _ = c.do(ctx, "DEL", counter) // if it is refused, the TTL of the counter ends it
-	return c.err
-}
-
-// explains are the checks that have found why a lock could not be taken.
-var explains = []string{"version", "proxy", "role", "min-replicas", "cluster", "state", "memory", "snapshot", "aof-errors", "commands", "rights-locks", "rights-fencing", "rights-shared"}
-
-func lock(x *examination, f *facts) []Finding {
-	if f.lock == nil || x.found(f, explains...) {
-		return nil
-	}
-	err := f.lock
-	if quorum := (*redlock.QuorumError)(nil); errors.As(err, &quorum) {
-		err = quorum.Nodes[0].Err
-	}
-	return fault(fmt.Sprintf("a lock could not be taken, extended and released: %s", printable(display.Error(err))),
-		"see what the error means in docs/operations.md, Errors")
 }

@@ -66,7 +66,7 @@ func TestExamine_FindsWhatIsWrongWithAServer(t *testing.T) {
 				test.change(t, s)
 			}
 			if test.o.RestartGuard > 0 {
-				awaitUptime(t, 2, all...)
+				stamp(t, time.Minute, all...)
 			}
 			if test.severity == "" {
 				finds(t, serversOf(all), patient(test.o))
@@ -146,15 +146,6 @@ func TestExamine_FindsASnapshotThatFailed(t *testing.T) {
 
 	do(t, s, "CONFIG", "SET", "save", "")
 	finds(t, serversOf(all), patient(doctor.Options{}))
-}
-
-func TestExamine_FindsAServerInQuarantine(t *testing.T) {
-	t.Parallel()
-	s, all := besideTwo(t)
-	// The others are durable, and so exempt.
-	r := finds(t, serversOf(all), patient(doctor.Options{RestartGuard: time.Hour, Durable: []string{all[1].Addr(), all[2].Addr()}}),
-		is(doctor.Warning, "quarantine", s.Addr()))
-	require.Regexp(t, `do not use it for (1h0|59)m`, r.Findings[0].What)
 }
 
 func TestExamine_FindsARestartGuardThatIsTooShort(t *testing.T) {

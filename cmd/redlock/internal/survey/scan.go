@@ -108,7 +108,7 @@ func (l *lister) introduce(ctx context.Context) error {
 	if err := node.RefuseSentinel(info); err != nil {
 		return err
 	}
-	if run := node.RunID(info); run != "" {
+	if run := node.Identity(info).Process; run != "" {
 		return l.identify(run, l.server.Address)
 	}
 	return nil

@@ -29,12 +29,14 @@ type health struct {
 	Version   string        // "" if it does not say
 	Latencies []time.Duration
 	Since     time.Time // from when on Err has been nil, or has not
+	stamped
 }
 
 // probe asks one server how it is, on a connection that it keeps.
 type probe struct {
 	server  *node.Server
 	timeout time.Duration
+	guarded bool           // the programs' restart guard is for the node
 	client  *client.Client // nil if there is no connection
 	last    health
 }
@@ -84,7 +86,11 @@ func (p *probe) exchange(ctx context.Context, h *health) (err error) {
 	if err != nil {
 		return err
 	}
-	replies, err := p.client.DoAll(ctx, [][]string{{"INFO", "server"}, {"INFO", "replication"}})
+	commands := [][]string{{"INFO", "server"}, {"INFO", "replication"}}
+	if p.guarded {
+		commands = append(commands, client.AskStamp(p.server.Address)...)
+	}
+	replies, err := p.client.DoAll(ctx, commands)
 	if err != nil {
 		return err
 	}
@@ -99,8 +105,11 @@ func (p *probe) exchange(ctx context.Context, h *health) (err error) {
 		seconds, _ := strconv.Atoi(match[1])
 		h.Up = time.Duration(seconds) * time.Second
 	}
-	info, _ = redis.String(replies[1], nil)
-	return client.RequireMaster(info)
+	replication, _ := redis.String(replies[1], nil)
+	if p.guarded {
+		h.stamped = readStamp(info, replication, replies[2:])
+	}
+	return client.RequireMaster(replication)
 }
 
 func (p *probe) close() {

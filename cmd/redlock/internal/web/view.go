@@ -145,7 +145,7 @@ func (s *Server) view(q query, snap *snapshot, now time.Time) *view {
 	full := scale(snap.Nodes)
 	v.Scale = latency(full)
 	for i := range snap.Nodes {
-		n := s.node(&snap.Nodes[i], full)
+		n := s.node(&snap.Nodes[i], full, now)
 		if snap.Nodes[i].Err == nil {
 			v.Answered++
 		}
@@ -201,26 +201,25 @@ func (s *Server) base(q query) *view {
 	}
 }
 
-// node shows a node, with a sparkline whose height stands for full.
-func (s *Server) node(h *health, full time.Duration) nodeView {
+// node shows a node as it is expected to be by now, with a sparkline whose height stands for full.
+func (s *Server) node(h *health, full time.Duration, now time.Time) nodeView {
 	n := nodeView{Addr: display.Clipped(h.Addr, maxText), Latency: latency(h.Took), Version: h.Version, Line: spark(h.Latencies, full)}
 	if h.Up >= 0 {
 		n.Up = span(h.Up)
 	}
-	left := s.RestartGuard - h.Up
+	quarantine, doubt := s.quarantine(h, now)
 	refusal := (*nodeerr.ServerError)(nil)
 	switch {
 	case errors.As(h.Err, &refusal):
 		n.State, n.Text, n.Detail = "down", "refuses", errorText(h.Err)
 	case h.Err != nil:
 		n.State, n.Text, n.Detail = "down", "no answer", errorText(h.Err)
-	case h.Up >= 0 && left > 0:
-		n.State, n.Text = "quarantined", "quarantined"
-		n.Detail = "restarted lately: programs do not ask it for locks for " + span(left) + " more"
+	case quarantine != "":
+		n.State, n.Text, n.Detail = "quarantined", "quarantined", quarantine
 	case h.Took > s.NodeTimeout:
 		n.State, n.Text, n.Detail = "slow", "slow", fmt.Sprintf("programs wait for a node no longer than %s", latency(s.NodeTimeout))
 	default:
-		n.State, n.Text = "up", "answers"
+		n.State, n.Text, n.Detail = "up", "answers", doubt
 	}
 	return n
 }

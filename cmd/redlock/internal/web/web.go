@@ -38,6 +38,7 @@ type Config struct {
 	Interval     time.Duration // from one look at the nodes to the next
 	ExamineEvery time.Duration // 0 means only at the start and on demand
 	RestartGuard time.Duration // of the programs that use the locks; 0 means none
+	Durable      []string      // the nodes that the programs declare durable, as in doctor.Options
 	NodeTimeout  time.Duration // of the programs; 0 means 300 ms
 
 	AllowUnlock bool
@@ -45,6 +46,11 @@ type Config struct {
 	Locker      *redlock.Locker // over Nodes
 	Log         io.Writer       // a line for each unlock
 	Host        string          // that the page is called by, beside localhost and the address of the connection
+}
+
+// guarded reports whether the restart guard is for a node.
+func (c *Config) guarded(addr string) bool {
+	return c.RestartGuard > 0 && !doctor.Durable(c.Durable, addr)
 }
 
 // Server serves the page.

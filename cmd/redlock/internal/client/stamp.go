@@ -1,0 +1,68 @@
+package client
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+)
+
+// Stamp is since when a server has been in use as a node, for programs with a restart guard. See [wire.Guard].
+type Stamp struct {
+	Age  time.Duration // of the server's own stamp
+	Anew string        // why programs that connect stamp the server anew; "" if they do not
+}
+
+// Left returns for how long programs with a guard do not use the server for locks, by a stamp that has become older since it was read.
+// It is 0 or below if they do.
+func (s Stamp) Left(guard, since time.Duration) time.Duration {
+	whole := wire.VotesAfter(guard)
+	if s.Anew != "" {
+		return whole
+	}
+	return whole - s.Age - since
+}
+
+// Why programs stamp a server anew.
+const (
+	noStamp    = "it has no stamp: it has not been used with a restart guard yet, or it has lost its data"
+	otherStamp = "it has the stamp of another server: it was restarted, promoted or replaced"
+	noAge      = "its stamp has a TTL that no program gives to one"
+	otherData  = "it has data of another program in the place of its stamp"
+)
+
+// AskStamp returns the commands that read the stamp of a node. [ReadStamp] takes their replies.
+func AskStamp(addr string) [][]string {
+	key := form.StampKey(addr)
+	return [][]string{{"GETRANGE", key, "0", strconv.Itoa(wire.MaxToken)}, {"PTTL", key}} // a byte more than a value that is of interest
+}
+
+// ReadStamp returns the stamp of a server. If that may not be read, the error is the refusal, a [*nodeerr.ServerError].
+func ReadStamp(server wire.Identity, replies []any) (Stamp, error) {
+	for _, reply := range replies {
+		switch refusal, is := reply.(*nodeerr.ServerError); {
+		case is && refusal.Code == "WRONGTYPE":
+			return Stamp{Anew: otherData}, nil
+		case is:
+			return Stamp{}, refusal
+		}
+	}
+	value, isText := replies[0].(string)
+	left, isNumber := replies[1].(int64)
+	switch {
+	case !isText || !isNumber:
+		return Stamp{}, fmt.Errorf("%w: the replies to GETRANGE and PTTL", nodeerr.ErrProtocol)
+	case value == "":
+		return Stamp{Anew: noStamp}, nil
+	case !server.Holds(value):
+		return Stamp{Anew: otherStamp}, nil
+	}
+	age, is := wire.StampAge(wire.TTL(left))
+	if !is {
+		return Stamp{Anew: noAge}, nil
+	}
+	return Stamp{Age: age}, nil
+}

@@ -1,0 +1,93 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// lockChecks take a lock. They are the last ones: what another check has found explains why that fails.
+var lockChecks = []check{
+	{name: prepareCheck, docs: "replacing-a-node", node: prepared, why: "Programs cannot stamp it either: with the restart guard the node grants no locks.",
+		when: func(o *Options) bool { return o.Prepare && o.RestartGuard > 0 }},
+	{name: "lock", docs: "errors", node: lock, why: grantsNone},
+}
+
+// trialTTL is the TTL of the lock that is taken. It is long enough for a server that takes long over each command.
+const trialTTL = 30 * time.Second
+
+// tryLock takes, extends, shows and releases a lock of that name on the server alone.
+func (f *facts) tryLock(ctx context.Context, o *Options, name string) (err error) {
+	n := (*pool.Node)(node.New(node.Config{Addr: f.addr, Server: f.to, Timeout: o.Timeout, DialTimeout: client.ConnectTimeout(o.Timeout), MaxOverdue: time.Second}))
+	opts := []redlock.Option{redlock.TTL(trialTTL), redlock.WithKeyPrefix(o.Prefix)}
+	if o.Fencing {
+		opts = append(opts, redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
+		defer func() { err = errors.Join(err, f.forget(ctx, o, "{"+o.Prefix+name+"}:fence")) }()
+	}
+	defer n.Close()
+	locker, err := redlock.New([]*pool.Node{n}, opts...)
+	if err != nil {
+		return err
+	}
+	defer locker.Close()
+	held, err := locker.TryLock(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := held.Extend(ctx, 2*trialTTL); err != nil {
+		_ = held.Unlock(ctx) // the reason of the failure says more
+		return err
+	}
+	state, err := locker.Inspect(ctx, name)
+	if err == nil && (state.Token != held.Token() || state.Fence != held.Fence()) {
+		err = errors.New("the node does not show the lock that it has granted")
+	}
+	if err = errors.Join(err, held.Unlock(ctx)); err != nil || !o.Shared {
+		return err
+	}
+	reader, err := locker.TryRLock(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(reader.Extend(ctx, 2*trialTTL), reader.Unlock(ctx)); err != nil {
+		return err
+	}
+	permit, err := locker.TryAcquire(ctx, name, 1)
+	if err != nil {
+		return err
+	}
+	return errors.Join(permit.Extend(ctx, 2*trialTTL), permit.Unlock(ctx))
+}
+
+// forget deletes the counter that the trial has left.
+func (f *facts) forget(ctx context.Context, o *Options, counter string) error {
+	c, err := f.connect(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, _ = c.do(ctx, "DEL", counter) // if it is refused, the TTL of the counter ends it
+	return c.err
+}
+
+// explains are the checks that have found why a lock could not be taken.
+var explains = []string{"version", "proxy", "role", "min-replicas", "cluster", "state", "memory", "snapshot", "aof-errors", "commands", "rights-locks", "rights-fencing", "rights-shared"}
+
+func lock(x *examination, f *facts) []Finding {
+	if f.lock == nil || x.found(f, explains...) {
+		return nil
+	}
+	err := f.lock
+	if quorum := (*redlock.QuorumError)(nil); errors.As(err, &quorum) {
+		err = quorum.Nodes[0].Err
+	}
+	return fault(fmt.Sprintf("a lock could not be taken, extended and released: %s", printable(display.Error(err))),
+		"see what the error means in docs/operations.md, Errors")
+}
