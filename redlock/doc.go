@@ -58,8 +58,7 @@
 //     those of the holders before, [Lock.Fence], and package fence rejects lower ones.
 //   - A node that restarted without its data has forgotten its locks, and so may one that failed over to a replica. If only 3
 //     of 5 nodes hold the lock, restarting one lets someone else acquire it. [pool.WithRestartGuard] keeps such a node from
-//     voting until all that it may have forgotten has expired. Nothing keeps a node from voting that forgets and goes on
-//     (eviction, FLUSHALL).
+//     voting until all that it may have forgotten has expired. Nothing keeps a node from voting that evicts keys.
 //   - A clock of a node that is stepped forward ends its locks early: Redis counts TTLs on the wall clock.
 //   - Nodes must be independent masters.
 //

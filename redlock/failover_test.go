@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -34,4 +35,59 @@ func TestLock_OutlivesServicesThatFailOverOneAfterTheOther(t *testing.T) {
 		require.NoError(t, lock.Err())
 	}
 	unlock(t, lock)
+}
+
+// Two of three services fail over without the latest lock, and a program connects afterwards. That is the second holder whom the restart
+// guard is against: a former replica has been up for long.
+func TestRestartGuard_AFailoverThatLosesTheLockGivesNoSecondHolder(t *testing.T) {
+	t.Parallel()
+	inTurn(t, map[string]bool{"with the guard": true, "without": false}, func(t *testing.T, guarded bool) {
+		ttl := time.Minute
+		if guarded {
+			ttl = 3 * time.Second
+		}
+		services := map[string]*testredis.Service{}
+		urls := []string{"redis://a:6379", "redis://b:6379", "redis://c:6379"}
+		for _, name := range []string{"a:6379", "b:6379", "c:6379"} {
+			services[name] = testredis.NewService(t)
+			testredis.InUse(t, services[name].Primary(), name, time.Hour)
+			eventually(t, func() bool {
+				left, _ := services[name].Replica().Do("PTTL", testredis.Stamps+name)
+				return left.(int64) > 0
+			}, "the stamp is replicated as well")
+		}
+		program := func() *redlock.Locker {
+			opts := []pool.Option{pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				return services[address].Dial(ctx, network, address)
+			})}
+			if guarded {
+				opts = append(opts, pool.WithRestartGuard(ttl))
+			}
+			return lockerOver(t, open(t, urls, opts...), redlock.TTL(ttl))
+		}
+		for _, s := range services {
+			s.Lag()
+		}
+		first := take(t, program(), "name")
+		services["a:6379"].FailOverLate()
+		services["b:6379"].FailOverLate()
+		late := program()
+		second, err := late.TryLock(t.Context(), "name")
+		if !guarded {
+			require.NoError(t, err, "the test finds what the guard is against")
+			require.NoError(t, first.Err(), "two holders")
+			_, _ = first.Unlock(t.Context()), second.Unlock(t.Context())
+			return
+		}
+		for err != nil && first.Err() == nil { // for as long as the first holds it
+			requireIs(t, err, redlock.ErrNoQuorum, nodeerr.ErrQuarantined)
+			second, err = late.TryLock(t.Context(), "name")
+		}
+		require.ErrorIs(t, first.Err(), redlock.ErrExpired, "otherwise there are two holders")
+		if err != nil { // in the end they vote again
+			second, err = late.Lock(t.Context(), "name")
+		}
+		require.NoError(t, err)
+		unlock(t, second)
+	})
 }

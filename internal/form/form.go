@@ -156,7 +156,7 @@ func StampKey(node string) string { return stamps + node }
 
 // Stamp sets the stamp of a node to what set says. The answer is Yes with what the key holds then, and its TTL.
 func Stamp(node string, set []string) *wire.Command {
-	c := &wire.Command{Script: stampScript, Key: StampKey(node), Parse: parseStamp, BySource: true}
+	c := &wire.Command{Script: stampScript, Key: StampKey(node), Parse: parseStamp, BySource: true, Tracked: true}
 	return c.With(set...)
 }
 

@@ -33,6 +33,7 @@ type conn struct {
 	unasked  bool            // something of this could not be asked for: it is as soon as the server answers
 	asked    bool            // CLIENT TRACKING was sent: what is observed behind it may be tracked
 	tracking bool            // and confirmed since the last listener came
+	watched  bool            // a change of the server's stamp is pushed
 	refused  bool            // or refused
 	channels map[string]bool // that were subscribed to; true if confirmed
 

@@ -1,12 +1,6 @@
 package node
 
-import (
-	"time"
-
-	"github.com/quorumlock/quorumlock/internal/form"
-	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/internal/wire"
-)
+import "time"
 
 // One timer serves all commands of a node. They have the same timeout, so the timer goes from the oldest to the next and
 // is seldom set: when it fires under steady load, it finds a command that is young and sleeps on.
@@ -41,38 +35,15 @@ func (n *Node) expire() {
 			}
 		}
 		n.armLocked(n.pingAt)
-		n.restampLocked(now)
+		if n.guard.Unstamped() {
+			if !now.Before(n.stampAt) {
+				n.identifyLocked(now)
+			}
+			n.armLocked(n.stampAt)
+		}
 	}
 	n.unlock()
 	if cut {
 		c.Cut()
-	}
-}
-
-// restampLocked stamps a server that has refused it, when it is time.
-func (n *Node) restampLocked(now time.Time) {
-	set := n.guard.Again()
-	if set == nil {
-		return
-	}
-	if !now.Before(n.stampAt) {
-		n.stampAt = now.Add(stampEvery)
-		n.sendLocked(now, call{cmd: form.Stamp(n.config.stampName(), set), own: stamping})
-	}
-	n.armLocked(n.stampAt)
-}
-
-// stamped takes the answer to a stamp.
-func (n *Node) stamped(c *conn, set []string, r *wire.Reply) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	now := time.Now()
-	next := n.guard.Stamped(now, set, r)
-	if c == n.conn && next != nil {
-		n.sendLocked(now, call{cmd: form.Stamp(n.config.stampName(), next), own: stamping})
-	} else if c == n.conn && r.Answer == quorum.Yes {
-		h := n.healthLocked(now)
-		h.Same = true
-		n.reportLocked(h)
 	}
 }

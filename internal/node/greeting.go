@@ -11,10 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
@@ -91,32 +88,6 @@ func (c *conn) greet(ctx context.Context, commands [][]string, last *conn, then 
 		}
 	}
 	return then(c)
-}
-
-// stamp finds out since when the server has been in use as this node, see [wire.Guard].
-func (n *Node) stamp(c *conn) error {
-	n.mu.Lock()
-	set := n.guard.Connected(c.server)
-	n.mu.Unlock()
-	for set != nil {
-		cmd := form.Stamp(n.config.stampName(), set)
-		c.Put(cmd.Words(nil, cmd.Script, true))
-		if err := c.Flush(); err != nil {
-			return err
-		}
-		v, err := c.Read()
-		if err != nil {
-			return err
-		}
-		r := cmd.Reply(&v)
-		if r.Answer == quorum.Unknown || wire.Wrong(r.Err) {
-			return r.Err
-		}
-		n.mu.Lock()
-		set = n.guard.Stamped(time.Now(), set, &r)
-		n.mu.Unlock()
-	}
-	return nil
 }
 
 func (n *Node) doubts() bool {

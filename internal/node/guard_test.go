@@ -1,6 +1,8 @@
 package node_test
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -41,8 +43,11 @@ func requireQuarantined(t *testing.T, n *node.Node, left time.Duration) *nodeerr
 type keeper struct {
 	*fake
 	mu       sync.Mutex
-	id       int    // of the process
+	id       int // of the process
+	history  int
 	refusal  string // of the stamp; "" if it is kept
+	silent   bool   // nothing is answered to INFO, and what comes behind it
+	second   string // master_replid2
 	key      string
 	value    string
 	expires  time.Time
@@ -65,10 +70,12 @@ func (k *keeper) answer(c *peer, args []string) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
+	case args[0] == "INFO" && k.silent:
+		return ""
 	case args[0] == "INFO" && args[1] == "server":
 		return bulk(fmt.Sprintf("# Server\r\nrun_id:process-%d\r\n", k.id))
 	case args[0] == "INFO":
-		return bulk(fmt.Sprintf("# Replication\r\nrole:master\r\nmaster_replid:history%d\r\nmaster_replid2:%s\r\n", k.id, strings.Repeat("0", 40)))
+		return bulk(fmt.Sprintf("# Replication\r\nrole:master\r\nmaster_replid:history%d\r\nmaster_replid2:%s\r\n", k.history, cmp.Or(k.second, strings.Repeat("0", 40))))
 	case args[0] != "EVAL" || args[1] != form.Scripts["stamp"].Source:
 		return likeRedis(c, args)
 	}
@@ -116,8 +123,9 @@ func TestGuard_AServerVotesWhenItHasBeenInUseForTheLongestTTL(t *testing.T) {
 			if voted.After(began) {
 				require.Less(t, time.Since(voted), 20*time.Millisecond)
 			}
+			synctest.Wait()
 			require.Equal(t, "quorumlock:since:fake", k.key)
-			require.Equal(t, 1, k.stamps(), "nothing more is sent")
+			require.Equal(t, 2, k.stamps(), "in the greeting, and when changes are pushed")
 		})
 	}
 }
@@ -152,7 +160,7 @@ func TestGuard_AServerInThePlaceOfAnotherDoesNotVote(t *testing.T) {
 			requireYes(t, n, newAcquire("key", "token", time.Second))
 			k.set(t, func() {})
 		}
-		k.set(t, func() { k.id = 1 })
+		k.set(t, func() { k.id, k.history = 1, 1 })
 		requireQuarantined(t, n, guard+guard/100)
 		require.Equal(t, "process-1:history1", k.value)
 		requireQuarantined(t, k.open(t, withGuard(guard)), guard+guard/100) // and a program that has not met the other
@@ -165,11 +173,11 @@ func TestGuard_AServerThatComesBackAfterAnotherDoesNotVote(t *testing.T) {
 		k := newKeeper(t, time.Hour)
 		n := k.open(t, withGuard(guard))
 		requireYes(t, n, newAcquire("key", "token", time.Second))
-		k.set(t, func() { k.id = 1 })
+		k.set(t, func() { k.id, k.history = 1, 1 })
 		requireQuarantined(t, n, guard+guard/100)
 		pass(time.Hour)
 		requireYes(t, n, newAcquire("key", "token", time.Second))
-		k.set(t, func() { k.id, k.value = 0, "process-0:history0" })
+		k.set(t, func() { k.id, k.history, k.value = 0, 0, "process-0:history0" })
 		requireQuarantined(t, n, guard+guard/100)
 	})
 }
@@ -213,6 +221,69 @@ func TestGuard_AReplicaThatRefusesItsStampIsNoServer(t *testing.T) {
 	})
 }
 
+// pushes has the server push something while the node does nothing, before which it has changed.
+func (k *keeper) pushes(t *testing.T, text string, change func()) {
+	synctest.Wait()
+	k.mu.Lock()
+	change()
+	k.mu.Unlock()
+	k.send(t, k.connections(), text)
+	synctest.Wait()
+}
+
+const everything = ">2\r\n$10\r\ninvalidate\r\n_\r\n"
+
+func TestGuard_AStampThatMayHaveChangedIsReadAgain(t *testing.T) {
+	stamp := invalidation("another", "quorumlock:since:fake")
+	for name, row := range map[string]struct {
+		push    string
+		change  func(k *keeper)
+		votes   bool
+		dials   int
+		stamped int // how often, beside those of each connection's beginning
+	}{
+		"another key":         {invalidation("another"), func(k *keeper) { k.value = "another" }, true, 1, 0},
+		"it has not":          {stamp, func(*keeper) {}, true, 1, 1},
+		"nor has anything":    {everything, func(*keeper) {}, true, 1, 1},
+		"it is gone":          {everything, func(k *keeper) { k.value = "" }, false, 1, 1},
+		"it is another's":     {stamp, func(k *keeper) { k.value = "process-9:history9" }, false, 1, 2},
+		"the server is, too":  {stamp, func(k *keeper) { k.history, k.second, k.value = 2, "f1", "process-9:history9" }, false, 2, 1},
+		"a first replica":     {stamp, func(k *keeper) { k.history, k.value = 2, "process-0:history2" }, true, 1, 1},
+		"it is refused":       {stamp, func(k *keeper) { k.refusal = "OOM x" }, false, 1, 1},
+		"it is not read, yet": {stamp, func(k *keeper) { k.silent = true }, false, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newKeeper(t, time.Hour)
+				n, seen := k.open(t, withGuard(guard)), make(reports, 10)
+				n.Report(seen, 0)
+				requireYes(t, n, newAcquire("key", "token", time.Second))
+				synctest.Wait()
+				require.Equal(t, node.Health{Up: true}, seen.next(t))
+				require.Equal(t, 2, k.stamps(), "once more, when a change of it is pushed")
+				k.pushes(t, row.push, func() { row.change(k) })
+				reply := ask(t, n, newAcquire("key", "token", time.Second))
+				if row.votes {
+					require.Equal(t, quorum.Yes, reply.Answer, "%v", reply.Err)
+				} else {
+					requireReply(t, quorum.Unsent, nodeerr.ErrQuarantined, reply)
+				}
+				if k.silent {
+					require.ErrorContains(t, reply.Err, "its stamp may have changed")
+				}
+				require.Equal(t, row.dials, k.connections())
+				if changed := !row.votes && !k.silent; row.dials == 1 && changed {
+					report := seen.next(t)
+					require.True(t, report.Same && report.Quarantined, "%+v", report)
+				} else if row.dials == 1 {
+					require.Empty(t, seen)
+				}
+				require.Equal(t, 2*row.dials+row.stamped, k.stamps())
+			})
+		})
+	}
+}
+
 // What is no stamp of a server is put right once, and not again and again.
 func TestGuard_AServerThatKeepsNoStampNeverVotes(t *testing.T) {
 	for name, stamp := range map[string]string{
@@ -233,7 +304,8 @@ func TestGuard_AServerThatKeepsNoStampNeverVotes(t *testing.T) {
 				}
 				n := k.open(t, withGuard(guard))
 				require.ErrorContains(t, requireQuarantined(t, n, 0), "it does not keep the stamp that it was sent")
-				require.Equal(t, 2, stamps)
+				synctest.Wait()
+				require.Equal(t, 4, stamps, "in the greeting, and when changes are pushed")
 			})
 		})
 	}
@@ -276,8 +348,20 @@ func TestGuard_AServerThatWasPromotedDoesNotVote(t *testing.T) {
 		requireStamped(t, n, time.Hour)
 		requireYes(t, n, newExtend("before", "token", ttl))
 	}
-	s.FailOver() // to the one from before, which was stamped then
-	requireStamped(t, opened(), time.Hour)
+	idle := opened()
+	ask(t, idle, form.Exclusive{}.Observe("key"))
+	require.Eventually(t, func() bool {
+		return testredis.Info(t, s.Primary(), "stats", "tracking_total_keys") != "0"
+	}, bound, tick, "a change of the stamp is pushed")
+	for range 2 { // there and back under a connection that is idle
+		s.FailOver()
+		requireStamped(t, opened(), time.Hour)
+	}
+	require.Eventually(t, func() bool { // the push may come later
+		refusal := (*nodeerr.QuarantineError)(nil)
+		return errors.As(ask(t, idle, newAcquire("other", "token", ttl)).Err, &refusal) && refusal.Err == nil
+	}, bound, tick)
+	requireStamped(t, idle, time.Hour)
 }
 
 // requireStamped wants an acquire refused by a server that has been stamped just now.

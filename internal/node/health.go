@@ -28,7 +28,22 @@ type Reporter interface {
 // health is what a node remembers for its reporters.
 type health struct {
 	failed    int
+	votes     standing  // that was reported last
 	downSince time.Time // zero while the node is up, or was never used
+}
+
+// standing is whether a server votes.
+type standing struct {
+	quarantined, stamped bool
+	until                time.Time // when it votes, if it is quarantined and stamped
+}
+
+func standingOf(now time.Time, h *Health) standing {
+	s := standing{quarantined: h.Quarantined, stamped: h.Err == nil}
+	if h.Left > 0 {
+		s.until = now.Add(h.Left)
+	}
+	return s
 }
 
 // Report notifies r, under the number node, until Unreport. If the node is connected, r is notified of that at once.
@@ -76,7 +91,7 @@ func (n *Node) upLocked(now time.Time) {
 	if since := n.health.downSince; !since.IsZero() {
 		h.Down, h.Failed = now.Sub(since), n.health.failed
 	}
-	n.health = health{}
+	n.health = health{votes: standingOf(now, &h)}
 	n.reportLocked(h)
 }
 

@@ -14,8 +14,6 @@ const (
 	// pingEvery is how often a connection with nothing under way is tried, so that one that died silently is replaced
 	// before it is needed.
 	pingEvery = 10 * time.Second
-	// stampEvery is how often a server that refuses its stamp is sent it.
-	stampEvery = time.Second
 	// minPause and maxPause bound the pauses between attempts to connect, see [wire.Life].
 	minPause = 20 * time.Millisecond
 	maxPause = 1 * time.Second
@@ -90,9 +88,11 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 	n.pipeline.Greeted(now)
 	n.conn, n.pingAt = c, now.Add(pingEvery)
 	n.upLocked(now)
-	n.stampAt = now.Add(stampEvery)
-	n.armLocked(n.stampAt)
 	n.armLocked(n.pingAt)
+	if n.guard.Unstamped() {
+		n.stampAt = now.Add(stampEvery)
+		n.armLocked(n.stampAt)
+	}
 	n.trackLocked(now)
 	n.mu.Unlock()
 	go c.readAll(n)
@@ -106,6 +106,7 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 	stop()
 	n.mu.Lock()
 	n.conn = nil
+	n.guard.Broken(time.Now())
 	n.brokenLocked(c.err)
 	useful := c.served && !errors.Is(c.err, nodeerr.ErrProtocol)
 	if n.pipeline.Life.State() == wire.Leaving {

@@ -125,14 +125,6 @@ func New(config Config) *Node {
 	}
 }
 
-// stampName is what the node's stamp is called, in all programs.
-func (c *Config) stampName() string {
-	if c.Server != nil {
-		return c.Server.Address
-	}
-	return c.Addr
-}
-
 // Addr returns the node's name in errors and logs.
 func (n *Node) Addr() string { return n.config.Addr }
 
@@ -190,11 +182,8 @@ func (n *Node) answered(c *conn, v *wire.Value) error {
 	n.mu.Unlock()
 	for i := range c.answers {
 		a := &c.answers[i]
-		switch a.own {
-		case tracking:
+		if a.own == tracking {
 			n.trackingAnswered(c, a.with.Answer)
-		case stamping:
-			n.stamped(c, a.cmd.Args, &a.with)
 		}
 		if a.cmd.Changed(&a.with) {
 			for _, l := range listeners {
@@ -255,6 +244,14 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 				n.pipeline.Undone(time.Now(), op)
 			}
 		}
+		switch a.own {
+		case identity:
+			if wrong := n.identifiedLocked(c, &a); wrong != nil {
+				n.pipeline.Life.Wrong(wrong)
+			}
+		case stamping:
+			n.stampedLocked(c, &a)
+		}
 		a.with.Tracked = a.tracked && (a.with.Answer == quorum.Yes || a.with.Answer == quorum.No || a.with.Answer == quorum.Recreated)
 		c.answers = append(c.answers, a)
 	}
@@ -302,6 +299,7 @@ const (
 	ping
 	tracking
 	subscription // its beginning or end
+	identity
 	stamping
 )
 

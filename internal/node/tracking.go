@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -87,7 +88,7 @@ func (n *Node) trackLocked(now time.Time) {
 		}
 	}
 	switch {
-	case !c.resp3 || len(n.listeners) == 0:
+	case !c.resp3 || len(n.listeners) == 0 && n.config.MaxTTL == 0:
 		return
 	case !c.tracking:
 		c.asked = true
@@ -95,6 +96,9 @@ func (n *Node) trackLocked(now time.Time) {
 		// that is renewed would be pushed each time.
 		c.unasked = !n.sendLocked(now, tracking.call("", "CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"))
 		return
+	}
+	if n.config.MaxTTL > 0 && !c.watched {
+		n.identifyLocked(now) // a change of its stamp is pushed from then on
 	}
 	for _, l := range n.listeners {
 		if l.channel != "" && !c.channels[l.channel] {
@@ -168,10 +172,14 @@ func (n *Node) pushed(c *conn, v *wire.Value) error {
 	case what != "invalidate" || !tracks:
 		return errUnasked
 	case about.Kind == '_': // it stands for all keys
+		n.changed(c)
 		n.notify(func(l *listening) { l.TrackingActive(l.node) })
 	case about.Kind == '*':
 		for _, item := range about.Items {
 			key := string(item.Text)
+			if key == form.StampKey(n.config.stampName()) {
+				n.changed(c)
+			}
 			n.notify(func(l *listening) { l.Invalidated(l.node, key) })
 		}
 	default:

@@ -15,6 +15,7 @@ type message struct {
 	done    func(wire.Value)    // where the reply goes, at the client
 	refused func()              // no process is there to be greeted
 	greeted func(wire.Identity) // HELLO, INFO, and CLIENT KILL of the connection before
+	asks    bool                // it is INFO alone
 	before  *conn               // nil means none
 }
 
@@ -29,7 +30,9 @@ type conn struct {
 	served   bool // a command was answered
 	granted  bool // one that changes something was carried out
 	proven   wire.Proven
-	former   bool // the server has become a replica of the one that has taken its place
+	identity wire.Identity // of the server, as it said last
+	process  string        // of the server
+	former   bool          // the server has become a replica of the one that has taken its place
 
 	there   stream
 	back    stream

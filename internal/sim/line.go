@@ -62,6 +62,7 @@ type stood struct {
 
 var (
 	errUnreachable = errors.New("unreachable")
+	errAnother     = errors.New("the server has become another one")
 	errQuarantined = errors.New("not asked: the server may have forgotten locks")
 )
 
@@ -242,14 +243,14 @@ func (l *line) connect() {
 		l.dial()
 	}
 	c.send(message{before: l.last, refused: func() { failed(true) }, greeted: func(server wire.Identity) {
-		l.stamp(c, l.guard.Connected(server), func(err error) {
+		l.stamp(c, l.guard.Connected(l.client.mono.Now(), server), func(err error) {
 			if wire.Wrong(err) {
 				failed(true)
 				return
 			}
 			ended, l.dialing = true, false
 			l.commands.Greeted(l.client.mono.Now())
-			l.conn, l.last = c, nil
+			l.conn, l.last, c.identity = c, nil, server
 			if c.tracking {
 				l.trackingActive()
 			}
@@ -277,23 +278,53 @@ func (l *line) stamp(c *conn, set []string, ready func(error)) {
 	}})
 }
 
-// restamp stamps a server again that has refused it.
+// stampChanged has the stamp read again, as it may have changed.
+func (l *line) stampChanged(c *conn) {
+	if c != l.conn {
+		return
+	}
+	if l.guard.Changed(); l.guard.Unstamped() {
+		l.identify(c)
+		l.restamp(c)
+	}
+}
+
+// identify asks the server of a connection who it is, and then for its stamp.
+func (l *line) identify(c *conn) {
+	wrong := func() {
+		if c != l.conn {
+			return
+		}
+		if l.commands.Life.Wrong(errAnother); l.commands.Left() {
+			c.breakOff(0)
+		}
+	}
+	c.send(message{asks: true, refused: wrong, greeted: func(server wire.Identity) {
+		switch {
+		case c != l.conn:
+		case !server.Holds(c.identity.Stamp()):
+			wrong()
+		default:
+			c.identity = server
+			l.stamp(c, l.guard.Connected(l.client.mono.Now(), server), func(err error) {
+				if wire.Wrong(err) {
+					wrong()
+				}
+			})
+		}
+	}})
+}
+
+// restamp asks a server again that has refused its stamp.
 func (l *line) restamp(c *conn) {
-	if l.guard.Quarantine(l.client.mono.Now()) == nil {
+	if !l.guard.Unstamped() {
 		return
 	}
 	l.client.after(time.Second, func() {
-		if c != l.conn || c.cut {
-			return
-		}
-		l.stamp(c, l.guard.Again(), func(err error) {
-			if c == l.conn && wire.Wrong(err) {
-				if l.commands.Life.Wrong(err); l.commands.Left() {
-					c.breakOff(0)
-				}
-			}
+		if c == l.conn && !c.cut && l.guard.Unstamped() {
+			l.identify(c)
 			l.restamp(c)
-		})
+		}
 	})
 }
 
@@ -303,6 +334,7 @@ func (l *line) broken(c *conn) {
 		return
 	}
 	l.conn = nil
+	l.guard.Broken(l.client.mono.Now())
 	useful := c.served
 	if l.commands.Life.State() == wire.Leaving {
 		useful = c.granted

@@ -22,6 +22,7 @@ type server struct {
 	identity wire.Identity
 	replica  string // the process of the one that takes its place; "" if it has not been the node yet
 	stamped  stamp
+	watched  []*conn       // that have read the stamp since it changed last
 	gone     bool          // while it is not up, its machine is not there either
 	frozen   time.Duration // until when it stands still
 	conns    []*conn       // with something to read, in the order in which it came
@@ -70,10 +71,29 @@ func (s *server) restamp(c *conn, set []string) wire.Value {
 	default:
 		value, left = set[0], millis(set[len(set)-1])
 	}
+	if c.tracking {
+		s.watched = append(s.watched, c)
+	}
+	if value != s.stamped.value {
+		s.restamped(c)
+	}
 	if s.stamped = (stamp{value, s.now() + left}); value != set[0] {
 		s.log("node %d has the stamp %s, and not %s", s.number, value, set[0])
 	}
 	return wire.Value{Kind: '*', Items: []wire.Value{{Kind: '$', Text: []byte(value)}, number(left.Milliseconds())}}
+}
+
+// restamped pushes that the stamp has changed to every connection that has read it since it changed last, but that which has changed it.
+func (s *server) restamped(by *conn) {
+	watched := s.watched
+	s.watched = nil
+	for _, c := range watched {
+		if c == by {
+			s.watched = append(s.watched, c)
+		} else {
+			s.push(c, func() { c.stampChanged(c) })
+		}
+	}
 }
 
 // now is what the clock shows, in whole milliseconds.
@@ -104,7 +124,10 @@ func (s *server) handle(c *conn, m message) {
 	case m.greeted != nil && c.former:
 		c.deliver(m.refused)
 	case m.greeted != nil:
-		identity := s.greet(c, m.before)
+		identity := s.identity
+		if !m.asks {
+			s.greet(c, m.before)
+		}
 		c.deliver(func() { m.greeted(identity) })
 	case m.cmd != nil && m.cmd.Script == form.Scripts["stamp"] && !c.former:
 		v := s.restamp(c, m.cmd.Args)
@@ -246,6 +269,7 @@ func (s *server) trouble(step Step, c *client) {
 				s.keyspace, s.stamped = data, stamped
 				clear(s.tracked)
 				s.promote()
+				s.dropped() // by the former one, which begins to follow
 			}
 		})
 	case step.Kind == Replace:
@@ -313,6 +337,13 @@ func (s *server) flush() {
 	}
 	clear(s.sharers)
 	clear(s.counters)
+	s.stamped = stamp{}
+	s.dropped()
+}
+
+// dropped pushes that all keys were dropped.
+func (s *server) dropped() {
+	s.restamped(nil)
 	for _, client := range s.clients {
 		for _, c := range client.lines[s.number].conns {
 			if c.tracking {
@@ -373,7 +404,8 @@ func (s *server) promote() {
 	s.identity.Process, s.replica = cmp.Or(s.replica, s.identity.Process), former.Process
 	for _, client := range s.clients {
 		for _, c := range client.lines[s.number].conns {
-			c.former = true
+			// One without pushes may not notice that the server was away, and that is no promise.
+			c.former = c.process != s.identity.Process || !c.tracking
 		}
 	}
 }

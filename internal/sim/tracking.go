@@ -5,8 +5,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
-
-	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // note is a message from one client to another.
@@ -19,7 +17,8 @@ type note struct {
 
 // greet ends the connection before, if that is permitted. It decides what the new one is for: pushes if
 // RESP3 is spoken, and invalidations among them if the node permits CLIENT TRACKING.
-func (s *server) greet(c, before *conn) wire.Identity {
+func (s *server) greet(c, before *conn) {
+	c.process = s.identity.Process
 	if before != nil && s.plan.Fencing {
 		before.killed, before.inbox = true, nil
 	}
@@ -30,7 +29,6 @@ func (s *server) greet(c, before *conn) wire.Identity {
 	case s.plan.Fickle && chance&3 == 0:
 		c.pushes, c.tracking = chance&4 == 0, false
 	}
-	return s.identity
 }
 
 // track has the next change of a key pushed.

@@ -51,6 +51,23 @@ func (s *Service) FailOver() {
 	s.follow(former, next)
 }
 
+// Lag has the replica get nothing any more. It does not follow again before the failover.
+func (s *Service) Lag() {
+	s.tb.Helper()
+	s.Replica().Freeze()
+	s.do(s.Primary(), "CLIENT", "KILL", "TYPE", "replica") // otherwise it would still read what is in its socket
+}
+
+// FailOverLate ends the primary, and lets the replica take over without what the primary has done since Lag.
+func (s *Service) FailOverLate() {
+	s.tb.Helper()
+	s.Primary().Stop()
+	next := s.Replica()
+	next.Thaw()
+	s.do(next, "REPLICAOF", "NO", "ONE")
+	s.primary.Store(1 - s.primary.Load())
+}
+
 func (s *Service) follow(replica, primary *Process) {
 	s.tb.Helper()
 	host, port, _ := net.SplitHostPort(primary.Addr())

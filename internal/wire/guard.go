@@ -20,7 +20,8 @@ type Guard struct {
 	MaxTTL time.Duration // of the node's locks; 0 means that every server may vote
 
 	server Identity  // that is connected, or was
-	moved  bool      // another was connected before, and this one has not been stamped since: its stamp may be from before that one
+	seen   time.Time // when it was connected last
+	other  time.Time // when another was connected last, as long as this one's stamp may be from before that; zero if it is not
 	until  time.Time // when it may vote
 	why    error     // why it may not, as long as it has no stamp; nil if it has
 }
@@ -62,10 +63,12 @@ func VotesAfter(maxTTL time.Duration) time.Duration { return maxTTL + maxTTL/100
 var (
 	errNoIdentity = errors.New("it does not say which server it is (INFO: run_id, master_replid)")
 	errUnstamped  = errors.New("it does not keep the stamp that it was sent")
+	errChanged    = errors.New("its stamp may have changed, and is being read again")
 )
 
-// Connected begins with a connection to a server. It returns the words behind the key of the SET that stamps it; nil if it is not to be stamped.
-func (g *Guard) Connected(server Identity) (set []string) {
+// Connected begins with who the server is, on a new connection or when its stamp is in doubt. It returns the words behind the key of the SET
+// that stamps it; nil if it is not to be stamped.
+func (g *Guard) Connected(now time.Time, server Identity) (set []string) {
 	switch {
 	case g.MaxTTL == 0:
 		return nil
@@ -74,17 +77,21 @@ func (g *Guard) Connected(server Identity) (set []string) {
 		return nil
 	}
 	if g.server != (Identity{}) && !server.Holds(g.server.Stamp()) {
-		g.moved = true
+		g.other = g.seen
 	}
-	g.server, g.why = server, errUnstamped
-	return g.begin()
+	if server != g.server {
+		g.why = errUnstamped
+	}
+	g.server, g.seen = server, now
+	return []string{g.server.Stamp(), "NX", "PX", millis(StampTTL)}
 }
 
-func (g *Guard) begin() (set []string) {
-	if g.moved {
-		return g.anew(StampTTL)
-	}
-	return []string{g.server.Stamp(), "NX", "PX", millis(StampTTL)}
+// Broken records that a connection has ended.
+func (g *Guard) Broken(now time.Time) { g.seen = now }
+
+// fromBefore reports whether a stamp of an age is from before another server, which may have granted what has not expired.
+func (g *Guard) fromBefore(now time.Time, age time.Duration) bool {
+	return !g.other.IsZero() && now.Sub(g.other) < min(age, VotesAfter(g.MaxTTL))
 }
 
 func (g *Guard) anew(ttl time.Duration) []string {
@@ -99,8 +106,10 @@ func (g *Guard) Stamped(now time.Time, set []string, r *Reply) (next []string) {
 	switch {
 	case r.Answer != quorum.Yes && !errors.Is(r.Err, nodeerr.ErrForeign):
 		g.why = r.Err
+	case kept && r.Value == g.server.Stamp() && !overwrites && g.fromBefore(now, age):
+		return g.anew(StampTTL)
 	case kept && r.Value == g.server.Stamp():
-		g.moved, g.why = g.moved && !overwrites, nil
+		g.other, g.why = time.Time{}, nil
 		if until := now.Add(VotesAfter(g.MaxTTL) - age); until.After(g.until) { // what is known already stands
 			g.until = until
 		}
@@ -117,14 +126,16 @@ func (g *Guard) Stamped(now time.Time, set []string, r *Reply) (next []string) {
 	return nil
 }
 
-// Again returns the words of a SET if the server has refused the last one, for whatever reason: also a right that is missing may be given. It
-// returns nil otherwise.
-func (g *Guard) Again() (set []string) {
-	if g.why == nil || errors.Is(g.why, errNoIdentity) {
-		return nil
+// Changed records that the stamp may have changed on the server, which does not vote until it has been asked who it is, and for its stamp.
+func (g *Guard) Changed() {
+	if g.why == nil && g.MaxTTL > 0 {
+		g.why = errChanged
 	}
-	return g.begin()
 }
+
+// Unstamped reports whether the server has to be asked once more who it is, and for its stamp. It may have refused that for whatever reason:
+// also a right that is missing may be given.
+func (g *Guard) Unstamped() bool { return g.why != nil }
 
 // Quarantine returns why the server may not vote; nil if it may.
 func (g *Guard) Quarantine(now time.Time) *nodeerr.QuarantineError {

@@ -67,7 +67,7 @@ func TestGuard_AServerVotesOnceItHasBeenTheNodeForTheLongestTTL(t *testing.T) {
 		{&wire.Reply{Answer: quorum.Refused, Err: nodeerr.ErrForeign}, []string{"p1:h1", "PX", stampMs}, keeps("p1:h1", 0), wholeTTL},
 	} {
 		g := &wire.Guard{MaxTTL: maxTTL}
-		set := g.Connected(server1)
+		set := g.Connected(now, server1)
 		require.Equal(t, []string{"p1:h1", "NX", "PX", stampMs}, set)
 		next := g.Stamped(now, set, test.holds)
 		require.Equal(t, test.then, next, "%+v", test.holds)
@@ -82,39 +82,66 @@ func TestGuard_AServerVotesOnceItHasBeenTheNodeForTheLongestTTL(t *testing.T) {
 // A replica that has become a master has the stamp of the master before it, and perhaps its own from an earlier time.
 func TestGuard_AServerThatGoesOnWithAnotherHistoryHasBecomeAMaster(t *testing.T) {
 	g, now := &wire.Guard{MaxTTL: maxTTL}, time.Unix(1000, 0)
-	set := g.Connected(wire.Identity{Process: "p1", History: "h3", Before: "h2"})
+	set := g.Connected(now, wire.Identity{Process: "p1", History: "h3", Before: "h2"})
 	require.Equal(t, []string{"p1:h3", "PX", stampMs}, g.Stamped(now, set, keeps("p1:h1", time.Hour)))
 }
 
-// The danger: a name goes from server1 server to another and back, and the server1 is taken for server1 that has been the node all the time.
+// The danger: a name goes from one server to another and back, and the first is taken for one that has been the node all the time.
 func TestGuard_AServerToWhichANameComesBackIsStampedAnew(t *testing.T) {
+	var g *wire.Guard
 	now := time.Unix(1000, 0)
-	connected := func(g *wire.Guard, server wire.Identity, answers ...*wire.Reply) {
-		set := g.Connected(server)
+	connected := func(server wire.Identity, answers ...*wire.Reply) (set []string) {
+		set = g.Connected(now, server)
 		for _, r := range answers {
 			set = g.Stamped(now, set, r)
 		}
+		return set
 	}
-	for name, server2 := range map[string]func(g *wire.Guard){
-		"stamped":      func(g *wire.Guard) { connected(g, server2, keeps("p2:h2", 0)) },
-		"not answered": func(g *wire.Guard) { connected(g, server2) },
-		"refused": func(g *wire.Guard) {
-			connected(g, server2, &wire.Reply{Answer: quorum.Refused, Err: wire.NewServerError("NOREPLICAS x")})
+	anew := []string{"p1:h1", "PX", stampMs}
+	for name, other := range map[string]func(){
+		"stamped":      func() { connected(server2, keeps("p2:h2", 0)) },
+		"not answered": func() { connected(server2) },
+		"refused": func() {
+			connected(server2, &wire.Reply{Answer: quorum.Refused, Err: wire.NewServerError("NOREPLICAS x")})
 		},
-		"without an id": func(g *wire.Guard) { connected(g, server2); connected(g, wire.Identity{}) },
+		"without an id": func() { connected(server2); connected(wire.Identity{}) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := &wire.Guard{MaxTTL: maxTTL}
-			connected(g, server1, keeps("p1:h1", time.Hour))
+			g = &wire.Guard{MaxTTL: maxTTL}
+			connected(server1, keeps("p1:h1", time.Hour))
 			requireQuarantine(t, g, now, 0)
-			server2(g)
-			require.Equal(t, []string{"p1:h1", "PX", stampMs}, g.Connected(server1))
-			connected(g, server1) // and the connection breaks
-			set := g.Connected(server1)
-			require.Equal(t, []string{"p1:h1", "PX", stampMs}, set)
-			require.Nil(t, g.Stamped(now, set, keeps("p1:h1", 0)))
+			now = now.Add(time.Hour)
+			g.Broken(now)
+			other()
+			now = now.Add(time.Minute)
+			g.Broken(now) // the other may have granted locks until then
+			now = now.Add(5 * time.Second)
+			for range 2 { // the first connection breaks
+				require.Equal(t, anew, connected(server1, keeps("p1:h1", 3*time.Hour)))
+			}
+			require.Equal(t, anew, connected(server1, keeps("p1:h1", 5*time.Second+time.Millisecond)))
+			require.Nil(t, g.Stamped(now, anew, keeps("p1:h1", 0)))
 			requireQuarantine(t, g, now, wholeTTL)
-			require.Equal(t, "NX", g.Connected(server1)[1], "from now on it remains the node")
+			require.Nil(t, connected(server1, keeps("p1:h1", time.Hour)), "from now on it remains the node")
+		})
+	}
+
+	// A program that comes late must not begin the time anew for all.
+	for name, test := range map[string]struct {
+		later, age, left time.Duration
+	}{
+		"one that another program has stamped meanwhile": {5 * time.Second, 4 * time.Second, wholeTTL - 4*time.Second},
+		"so long ago that nothing of the other is left":  {wholeTTL, 3 * time.Hour, 0},
+		"long ago, when it was restarted":                {time.Hour, time.Hour - time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g = &wire.Guard{MaxTTL: maxTTL}
+			connected(server2, keeps("p2:h2", time.Hour))
+			now = now.Add(time.Hour)
+			g.Broken(now)
+			now = now.Add(test.later)
+			require.Nil(t, connected(server1, keeps("p1:h1", test.age)))
+			requireQuarantine(t, g, now, test.left)
 		})
 	}
 }
@@ -124,38 +151,65 @@ func TestGuard_AServerWithoutAStampDoesNotVote(t *testing.T) {
 	g := &wire.Guard{MaxTTL: maxTTL}
 	require.Nil(t, g.Quarantine(now), "nothing is known yet, and nothing is asked")
 	for _, server := range []wire.Identity{{}, {Process: "p1"}, {History: "h1"}} {
-		require.Nil(t, g.Connected(server))
+		require.Nil(t, g.Connected(now, server))
 		require.ErrorContains(t, g.Quarantine(now), "it does not say which server it is")
-		require.Nil(t, g.Again())
+		require.True(t, g.Unstamped())
 	}
 	for _, text := range []string{"NOREPLICAS x", "OOM x", "BUSY x", "NOPERM x", "ERR unknown command"} {
 		refusal := wire.NewServerError(text)
-		require.Nil(t, g.Stamped(now, g.Connected(server1), &wire.Reply{Answer: quorum.Refused, Err: refusal}))
+		require.Nil(t, g.Stamped(now, g.Connected(now, server1), &wire.Reply{Answer: quorum.Refused, Err: refusal}))
 		require.ErrorIs(t, g.Quarantine(now), nodeerr.ErrQuarantined)
 		require.ErrorIs(t, g.Quarantine(now), refusal)
-		require.NotNil(t, g.Again(), text)
-		require.NotNil(t, g.Again(), "until it is answered: %s", text)
+		require.True(t, g.Unstamped(), text)
 	}
-	set := g.Connected(server1)
+	set := g.Connected(now, server1)
 	next := g.Stamped(now, set, keeps("p9:h9", 0))
 	require.Nil(t, g.Stamped(now, next, keeps("p9:h9", 0)), "not again and again")
 	require.ErrorContains(t, g.Quarantine(now), "does not keep the stamp")
 	require.Nil(t, g.Stamped(now, set, keeps("p1:h1", time.Hour)))
 	require.Nil(t, g.Quarantine(now))
-	require.Nil(t, g.Again())
+	require.False(t, g.Unstamped())
+}
+
+func TestGuard_AServerWhoseStampMayHaveChangedDoesNotVote(t *testing.T) {
+	now := time.Unix(1000, 0)
+	g := &wire.Guard{MaxTTL: maxTTL}
+	set := g.Connected(now, server1)
+	require.Nil(t, g.Stamped(now, set, keeps("p1:h1", time.Hour)))
+	require.Equal(t, set, g.Connected(now, server1))
+	require.Nil(t, g.Quarantine(now), "that it is the same is no doubt")
+	for range 2 {
+		g.Changed()
+		require.ErrorContains(t, g.Quarantine(now), "its stamp may have changed")
+		require.True(t, g.Unstamped())
+		require.Equal(t, set, g.Connected(now, server1))
+		require.ErrorContains(t, g.Quarantine(now), "its stamp may have changed", "until it has answered")
+	}
+	require.Nil(t, g.Stamped(now, set, keeps("p1:h1", time.Hour)))
+	require.Nil(t, g.Quarantine(now))
+	require.False(t, g.Unstamped())
+
+	refusal := wire.NewServerError("OOM x")
+	require.Nil(t, g.Stamped(now, set, &wire.Reply{Answer: quorum.Refused, Err: refusal}))
+	g.Changed()
+	require.ErrorIs(t, g.Quarantine(now), refusal, "that says more")
+
+	none := new(wire.Guard)
+	none.Changed()
+	require.Nil(t, none.Quarantine(now))
 }
 
 func TestGuard_WhatIsKnownOfAQuarantineStands(t *testing.T) {
 	g, now := &wire.Guard{MaxTTL: maxTTL}, time.Unix(1000, 0)
-	g.Stamped(now, g.Connected(server1), keeps("p1:h1", 0))
-	g.Stamped(now, g.Connected(server1), keeps("p1:h1", time.Hour)) // a clock was stepped
+	g.Stamped(now, g.Connected(now, server1), keeps("p1:h1", 0))
+	g.Stamped(now, g.Connected(now, server1), keeps("p1:h1", time.Hour)) // a clock was stepped
 	requireQuarantine(t, g, now, wholeTTL)
 }
 
 func TestGuard_WithoutAMaxTTLNothingIsStamped(t *testing.T) {
-	g := new(wire.Guard)
-	require.Nil(t, g.Connected(server1))
-	require.Nil(t, g.Connected(wire.Identity{}))
-	require.Nil(t, g.Quarantine(time.Now()))
+	g, now := new(wire.Guard), time.Unix(1000, 0)
+	require.Nil(t, g.Connected(now, server1))
+	require.Nil(t, g.Connected(now, wire.Identity{}))
+	require.Nil(t, g.Quarantine(now))
 	require.True(t, errors.Is(&nodeerr.QuarantineError{}, nodeerr.ErrQuarantined))
 }
