@@ -9,7 +9,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/invalid"
 	"github.com/quorumlock/quorumlock/internal/node"
-	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Option changes how nodes are made. An option that does not fit is reported by [Open] or [Wrap].
@@ -90,8 +89,8 @@ func WithMaxOverdue(d time.Duration) Option {
 // refuses to keep that key, grants no locks. The guard does not detect eviction, and FLUSHALL only when the server has pushed
 // that.
 func WithRestartGuard(maxTTL time.Duration) Option {
-	return unless(maxTTL < time.Millisecond || maxTTL > wire.MaxGuard, func(o *options) { o.config.MaxTTL = maxTTL },
-		"WithRestartGuard(%s): must be from 1ms to %s", maxTTL, wire.MaxGuard)
+	return unless(maxTTL < time.Millisecond || maxTTL > node.MaxGuard, func(o *options) { o.config.MaxTTL = maxTTL },
+		"WithRestartGuard(%s): must be from 1ms to %s", maxTTL, node.MaxGuard)
 }
 
 // WithDurable exempts nodes from [WithRestartGuard]: durable reports whether the i-th server (from 0) comes back with every

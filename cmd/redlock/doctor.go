@@ -13,7 +13,6 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
 	"github.com/quorumlock/quorumlock/internal/node"
-	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // The exit codes of doctor beside 0, those of the monitoring plug-ins that many systems run.
@@ -162,7 +161,7 @@ const longest = 365 * 24 * time.Hour
 // check checks the flags.
 func (f *programFlags) check(servers []*node.Server) error {
 	err := errors.Join(
-		between("--restart-guard", f.RestartGuard, 0, wire.MaxGuard),
+		between("--restart-guard", f.RestartGuard, 0, node.MaxGuard),
 		between("--max-ttl", f.MaxTTL, 0, longest),
 		between("--node-timeout", f.NodeTimeout, time.Millisecond, longest),
 	)

@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/jobmetrics"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
-	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -148,8 +148,8 @@ func (c *runCmd) check() error {
 		return usage("--max-hold must be 0, for no limit, or at least --at-least (%s), not %s", plain(c.AtLeast), plain(c.MaxHold))
 	case c.RestartGuard != 0 && c.RestartGuard < max(c.TTL, c.AtLeast):
 		return usage("--restart-guard must be at least --ttl and --at-least (%s), not %s", plain(max(c.TTL, c.AtLeast)), plain(c.RestartGuard))
-	case c.RestartGuard > wire.MaxGuard:
-		return usage("--restart-guard must be at most %s, not %s", plain(wire.MaxGuard), plain(c.RestartGuard))
+	case c.RestartGuard > node.MaxGuard:
+		return usage("--restart-guard must be at most %s, not %s", plain(node.MaxGuard), plain(c.RestartGuard))
 	case len(c.Metadata) > maxMetadata || !utf8.ValidString(c.Metadata) || strings.ContainsFunc(c.Metadata, unicode.IsControl) || strings.Contains(c.Metadata, "|"):
 		return usage("--metadata must be at most %d bytes of text without |, not %q", maxMetadata, c.Metadata)
 	}

@@ -197,7 +197,7 @@ func counterOf(key string) string { return beside(key, behindCounter) }
 // Reserved reports whether a key has the form of one that stands beside that of a lock, such as a counter, or of a node's stamp. No lock may
 // have such a key.
 func Reserved(key string) bool {
-	return strings.HasPrefix(key, stamps) || strings.HasPrefix(key, beforeKey) &&
+	return strings.HasPrefix(key, wire.StampKey("")) || strings.HasPrefix(key, beforeKey) &&
 		slices.ContainsFunc([]string{behindCounter, behindSharers, behindWanted, behindSlots}, func(end string) bool { return strings.HasSuffix(key, end) })
 }
 

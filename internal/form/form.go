@@ -148,26 +148,6 @@ func Probe(prefix, id string, numbered bool) *wire.Command {
 	return c.With("x", "XX", "PX", "1")
 }
 
-// stamps is what the keys begin with that say since when a server has been in use as a node, see [wire.Guard].
-const stamps = "quorumlock:since:"
-
-// StampKey is the key of a node's stamp on its server.
-func StampKey(node string) string { return stamps + node }
-
-// Stamp sets the stamp of a node to what set says. The answer is Yes with what the key holds then, and its TTL.
-func Stamp(node string, set []string) *wire.Command {
-	c := &wire.Command{Script: stampScript, Key: StampKey(node), Parse: parseStamp, BySource: true, Tracked: true}
-	return c.With(set...)
-}
-
-// parseStamp parses what stamp.lua returns.
-func parseStamp(v *wire.Value) wire.Reply {
-	if v.Kind != '*' || len(v.Items) != 2 || !v.Items[0].IsText() || v.Items[1].Kind != ':' {
-		return wire.Unexpected(v)
-	}
-	return wire.Reply{Answer: quorum.Yes, Value: string(v.Items[0].Text), TTL: wire.TTL(v.Items[1].Num)}
-}
-
 // parseObserve parses what observe.lua returns.
 func parseObserve(v *wire.Value) wire.Reply {
 	if v.Kind == '_' {

@@ -619,10 +619,6 @@ end
 return replies
 `)
 
-	stampScript = script("stamp", "eb83e148812116fdf8d48053d44803069d8d1488", `redis.call('SET', KEYS[1], unpack(ARGV))
-return {redis.call('GETRANGE', KEYS[1], 0, 1024), redis.call('PTTL', KEYS[1])}
-`)
-
 	firstAcquireScript = script("first_acquire", "7a13465465842aacc1841aef349e733dfcca2074", proveScript+`if KEYS[2] then
 redis.call('TIME')
 redis.call('GETRANGE', KEYS[2], 0, 16)

@@ -23,8 +23,14 @@ import (
 
 const guard = 10 * time.Second
 
-// requireQuarantined wants an acquire refused with so much time left.
-func requireQuarantined(t *testing.T, n *node.Node, left time.Duration) *nodeerr.QuarantineError {
+// requireQuarantined wants acquires refused with so much time left.
+func requireQuarantined(t *testing.T, n *node.Node, left time.Duration) {
+	t.Helper()
+	require.NoError(t, quarantineOf(t, n, left).Err)
+}
+
+// quarantineOf wants acquires refused with so much time left. It returns the refusal.
+func quarantineOf(t *testing.T, n *node.Node, left time.Duration) *nodeerr.QuarantineError {
 	t.Helper()
 	refusal := (*nodeerr.QuarantineError)(nil)
 	for _, cmd := range []*wire.Command{
@@ -76,7 +82,7 @@ func (k *keeper) answer(c *peer, args []string) string {
 		return bulk(fmt.Sprintf("# Server\r\nrun_id:process-%d\r\n", k.id))
 	case args[0] == "INFO":
 		return bulk(fmt.Sprintf("# Replication\r\nrole:master\r\nmaster_replid:history%d\r\nmaster_replid2:%s\r\n", k.history, cmp.Or(k.second, strings.Repeat("0", 40))))
-	case args[0] != "EVAL" || args[1] != form.Scripts["stamp"].Source:
+	case args[0] != "EVAL" || args[1] != wire.StampScript.Source:
 		return likeRedis(c, args)
 	}
 	k.stamping++
@@ -139,6 +145,16 @@ func TestGuard_WithoutItNothingIsStamped(t *testing.T) {
 	})
 }
 
+func TestGuard_OfAWrappedPoolGoesByTheNameOfTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, time.Hour)
+		requireYes(t, wrap(t, k.pool(), withGuard(guard)), newAcquire("key", "token", time.Second))
+		pass(time.Minute)
+		require.Equal(t, "quorumlock:since:wrapped", k.key)
+		require.Equal(t, 1, k.stamps(), "nothing is pushed to it")
+	})
+}
+
 func TestGuard_AllButAcquiresIsAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newKeeper(t, -1).open(t, withGuard(guard))
@@ -147,7 +163,7 @@ func TestGuard_AllButAcquiresIsAllowed(t *testing.T) {
 				requireYes(t, n, cmd)
 			}
 		}
-		require.NoError(t, requireQuarantined(t, n, guard+guard/100).Err)
+		requireQuarantined(t, n, guard+guard/100)
 		require.Equal(t, guard, n.Config().MaxTTL)
 	})
 }
@@ -191,7 +207,7 @@ func TestGuard_AStampThatIsRefusedIsSentAgain(t *testing.T) {
 			n := k.open(t, withGuard(guard))
 			seen := make(reports, 100)
 			n.Report(seen, 0)
-			why := requireQuarantined(t, n, 0)
+			why := quarantineOf(t, n, 0)
 			require.ErrorContains(t, why, "the server may have forgotten locks, and it is not known since when it has been this node: "+refusal)
 			require.ErrorAs(t, why, new(*nodeerr.ServerError))
 			require.Equal(t, node.Health{Up: true, Quarantined: true, Err: why.Err}, seen.next(t))
@@ -296,14 +312,14 @@ func TestGuard_AServerThatKeepsNoStampNeverVotes(t *testing.T) {
 				k := newKeeper(t, time.Hour)
 				stamps := 0
 				k.fake.answer = func(c *peer, args []string) string {
-					if args[0] == "EVAL" && args[1] == form.Scripts["stamp"].Source {
+					if args[0] == "EVAL" && args[1] == wire.StampScript.Source {
 						stamps++
 						return stamp
 					}
 					return k.answer(c, args)
 				}
 				n := k.open(t, withGuard(guard))
-				require.ErrorContains(t, requireQuarantined(t, n, 0), "it does not keep the stamp that it was sent")
+				require.ErrorContains(t, quarantineOf(t, n, 0), "it does not keep the stamp that it was sent")
 				synctest.Wait()
 				require.Equal(t, 4, stamps, "in the greeting, and when changes are pushed")
 			})
@@ -314,7 +330,7 @@ func TestGuard_AServerThatKeepsNoStampNeverVotes(t *testing.T) {
 func TestGuard_AServerThatDoesNotSayWhoItIsNeverVotes(t *testing.T) {
 	server := testredis.Mini(t, 1)[0]
 	n := open(t, server.Addr(), patient(), withGuard(guard))
-	require.ErrorContains(t, requireQuarantined(t, n, 0), "it does not say which server it is (INFO: run_id, master_replid)")
+	require.ErrorContains(t, quarantineOf(t, n, 0), "it does not say which server it is (INFO: run_id, master_replid)")
 	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, newRelease("key", "token", ttl)))
 	require.Empty(t, holds(t, server, "key"))
 }

@@ -23,6 +23,9 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
+// MaxGuard is the longest MaxTTL of a restart guard.
+const MaxGuard = wire.MaxGuard
+
 // Config is how a server is reached and how long things may take. Package pool documents the times.
 type Config struct {
 	Addr        string // the node's name in errors and logs

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -26,7 +25,7 @@ func (n *Node) stamp(c *conn) error {
 	set := n.guard.Connected(time.Now(), c.server)
 	n.mu.Unlock()
 	for set != nil {
-		cmd := form.Stamp(n.config.stampName(), set)
+		cmd := wire.Stamp(n.config.stampName(), set)
 		c.Put(cmd.Words(nil, cmd.Script, true))
 		if err := c.Flush(); err != nil {
 			return err
@@ -100,7 +99,7 @@ func (n *Node) identifiedLocked(c *conn, a *answer) error {
 // askStampLocked asks for the stamp, and for what changes it from then on.
 func (n *Node) askStampLocked(now time.Time, set []string) {
 	if set != nil {
-		n.sendLocked(now, call{cmd: form.Stamp(n.config.stampName(), set), own: stamping})
+		n.sendLocked(now, call{cmd: wire.Stamp(n.config.stampName(), set), own: stamping})
 	}
 }
 

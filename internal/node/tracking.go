@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -177,7 +176,7 @@ func (n *Node) pushed(c *conn, v *wire.Value) error {
 	case about.Kind == '*':
 		for _, item := range about.Items {
 			key := string(item.Text)
-			if key == form.StampKey(n.config.stampName()) {
+			if key == wire.StampKey(n.config.stampName()) {
 				n.changed(c)
 			}
 			n.notify(func(l *listening) { l.Invalidated(l.node, key) })

@@ -267,7 +267,7 @@ func (l *line) stamp(c *conn, set []string, ready func(error)) {
 		ready(nil)
 		return
 	}
-	cmd := form.Stamp("node", set)
+	cmd := wire.Stamp("node", set)
 	c.send(message{order: order{cmd: cmd}, source: true, done: func(v wire.Value) {
 		r := cmd.Reply(&v)
 		if set = l.guard.Stamped(l.client.mono.Now(), set, &r); set == nil && r.Err != nil {
@@ -291,7 +291,9 @@ func (l *line) stampChanged(c *conn) {
 
 // identify asks the server of a connection who it is, and then for its stamp.
 func (l *line) identify(c *conn) {
+	answered := false
 	wrong := func() {
+		answered = true
 		if c != l.conn {
 			return
 		}
@@ -299,7 +301,13 @@ func (l *line) identify(c *conn) {
 			c.breakOff(0)
 		}
 	}
+	l.client.after(nodeTimeout+maxOverdue, func() { // as with any other command
+		if !answered && c == l.conn {
+			c.breakOff(0)
+		}
+	})
 	c.send(message{asks: true, refused: wrong, greeted: func(server wire.Identity) {
+		answered = true
 		switch {
 		case c != l.conn:
 		case !server.Holds(c.identity.Stamp()):

@@ -129,7 +129,7 @@ func (s *server) handle(c *conn, m message) {
 			s.greet(c, m.before)
 		}
 		c.deliver(func() { m.greeted(identity) })
-	case m.cmd != nil && m.cmd.Script == form.Scripts["stamp"] && !c.former:
+	case m.cmd != nil && m.cmd.Script == wire.StampScript && !c.former:
 		v := s.restamp(c, m.cmd.Args)
 		c.deliver(func() { m.done(v) })
 	case m.cmd == nil:
@@ -262,7 +262,7 @@ func (s *server) trouble(step Step, c *client) {
 		s.promote()
 	case step.Kind == Promote && s.up:
 		s.log("the replica of node %d gets nothing any more, and takes its place after %v", s.number, step.For)
-		life, data, stamped := s.life, s.keyspace.clone(), s.stamped
+		life, data, stamped := s.life, s.clone(), s.stamped
 		s.after(step.For, func() {
 			if s.life == life {
 				s.amnesia, s.restored = true, s.world.now

@@ -2,8 +2,6 @@ package wire
 
 import (
 	"errors"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -25,40 +23,6 @@ type Guard struct {
 	until  time.Time // when it may vote
 	why    error     // why it may not, as long as it has no stamp; nil if it has
 }
-
-// Identity is what a server tells of itself (INFO).
-type Identity struct {
-	Process string // run_id: another one after a restart
-	History string // master_replid: another one after a restart, and when a replica becomes a master
-	Before  string // master_replid2: the history that it goes on with as a master, after another; "" if it goes on with none
-}
-
-// Stamp is what a stamped server holds.
-func (i Identity) Stamp() string { return i.Process + ":" + i.History }
-
-// Holds reports whether a stamp is that of the server. A process may have got another history since it was stamped, when its first replica
-// came, or when it dropped what it had kept for those that went: then it goes on with no other, and is the same server still.
-func (i Identity) Holds(stamp string) bool {
-	process, _, _ := strings.Cut(stamp, ":")
-	return i.Process != "" && (stamp == i.Stamp() || process == i.Process && i.Before == "")
-}
-
-const (
-	// StampTTL is for how long a stamp is kept. A stamp of half that age is made younger, so that it stays.
-	StampTTL = 60 * 24 * time.Hour
-	renewed  = StampTTL / 4
-	// MaxGuard is the longest MaxTTL, which is below the age of a stamp that was made younger.
-	MaxGuard = 14 * 24 * time.Hour
-)
-
-// StampAge returns how old a stamp with such a TTL is; false if no stamp has it.
-func StampAge(ttl time.Duration) (age time.Duration, is bool) {
-	return StampTTL - ttl, ttl > 0 && ttl <= StampTTL
-}
-
-// VotesAfter returns how old a server's stamp is when it votes: 1 % is allowed for clocks that run at different rates, as Redlock does by
-// default.
-func VotesAfter(maxTTL time.Duration) time.Duration { return maxTTL + maxTTL/100 }
 
 var (
 	errNoIdentity = errors.New("it does not say which server it is (INFO: run_id, master_replid)")
@@ -145,5 +109,3 @@ func (g *Guard) Quarantine(now time.Time) *nodeerr.QuarantineError {
 	}
 	return &nodeerr.QuarantineError{Left: left, Err: g.why}
 }
-
-func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

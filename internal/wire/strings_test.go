@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -42,6 +43,7 @@ func TestStrings_AreThoseOfTheFile(t *testing.T) {
 	})
 	section("acquires of a connection that has not granted one", first())
 	section("probes, which take nothing", []string{told(form.Probe("prefix-", "id", false)), told(form.Probe("prefix-", "id", true))})
+	section("the stamp of a node, with a restart guard", stamps())
 	section("a connection: a greeting, the next one when answers are missing, and the end", greetings(t))
 	section("a call that waits for the lock of another process", waits(t))
 	section("other messages to processes: to the next that waits, and to a holder that may wait for who tells it", messages(t))
@@ -71,6 +73,24 @@ func only(lines, others []string, sign string) (found []string) {
 func scripts() (lines []string) {
 	for _, name := range slices.Sorted(maps.Keys(form.Scripts)) {
 		lines = append(lines, fmt.Sprintf("%-24s %x", name, sha1.Sum([]byte(form.Scripts[name].Source))))
+	}
+	return lines
+}
+
+// stamps are the commands of a guard: for a server, another one in its place, one that has a first replica, and one that was stamped long ago.
+func stamps() (lines []string) {
+	server, now := wire.Identity{Process: "run_id", History: "replid"}, time.Unix(1000, 0)
+	for _, holds := range []string{server.Stamp(), "other:replid", "run_id:other"} {
+		g := wire.Guard{MaxTTL: time.Minute}
+		set := g.Connected(now, server)
+		next := g.Stamped(now, set, &wire.Reply{Answer: quorum.Yes, Value: holds, TTL: 29 * 24 * time.Hour})
+		for _, set := range [][]string{set, next} {
+			cmd := wire.Stamp("host:6379", set)
+			line := strings.ReplaceAll(strings.Join(cmd.Words(nil, cmd.Script, true), " "), "\n", "; ")
+			if !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
+		}
 	}
 	return lines
 }

@@ -34,7 +34,6 @@ var scripts = []script{
 	{"share_release", "share_release", "sharers", nil},
 	{"share_look", "share_look", "sharers", nil},
 	{"joined", "joined", "", []string{"fenced_acquire", "fenced_release"}},
-	{"stamp", "stamp", "", nil},
 	{"first_acquire", "acquire", "prove", nil},
 	{"first_fenced_acquire", "fenced_acquire", "prove", nil},
 	{"first_all_acquire", "all_acquire", "prove", nil},

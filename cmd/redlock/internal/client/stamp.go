@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
@@ -36,7 +35,7 @@ const (
 
 // AskStamp returns the commands that read the stamp of a node. [ReadStamp] takes their replies.
 func AskStamp(addr string) [][]string {
-	key := form.StampKey(addr)
+	key := wire.StampKey(addr)
 	return [][]string{{"GETRANGE", key, "0", strconv.Itoa(wire.MaxToken)}, {"PTTL", key}} // a byte more than a value that is of interest
 }
 
