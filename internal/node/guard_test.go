@@ -90,7 +90,10 @@ func (k *keeper) answer(c *peer, args []string) string {
 		return "-" + k.refusal + "\r\n"
 	}
 	k.key = args[3]
-	if set := args[4:]; k.value == "" || set[1] == "PX" {
+	switch set := args[4:]; {
+	case set[1] == "XX":
+		k.value = set[0]
+	case k.value == "" || set[1] == "PX":
 		ms, _ := strconv.Atoi(set[len(set)-1])
 		k.value, k.expires = set[0], time.Now().Add(time.Duration(ms)*time.Millisecond)
 	}
@@ -298,6 +301,19 @@ func TestGuard_AStampThatMayHaveChangedIsReadAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server that was promoted drops what it has kept for replicas, and gets another history once more.
+func TestGuard_AServerThatDropsItsBacklogIsTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, time.Hour)
+		k.second = "f1"
+		n := k.open(t, withGuard(guard))
+		requireYes(t, n, newAcquire("key", "token", time.Second))
+		k.pushes(t, everything, func() { k.history, k.second = 2, "" })
+		requireYes(t, n, newAcquire("key", "token", time.Second))
+		require.Equal(t, 1, k.connections())
+	})
 }
 
 // What is no stamp of a server is put right once, and not again and again.

@@ -81,6 +81,9 @@ var errAnother = errors.New("nodeerr: the server has become another one")
 func (n *Node) identifiedLocked(c *conn, a *answer) error {
 	before, section := c.server, a.cmd.Args[1]
 	if a.with.Answer == quorum.Yes {
+		if section == "replication" {
+			c.server.Before = "" // that may be over
+		}
 		if err := c.identify([]byte(a.with.Value)); err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func TestExamine_FindsAServerInQuarantineByItsStamp(t *testing.T) {
 		"one with 1 %":     {func(t *testing.T, s *testredis.Process) { stamp(t, guard+guard/100, s) }, ""},
 		"the oldest":       {set(itsOwn, "PX", 60_000), ""},
 		"no TTL":           {set(itsOwn), `^its stamp has a TTL that no program gives to one: .*1h0m36s$`},
-		"a TTL of ages":    {set(itsOwn, "PX", 9_000_000_000_000_000_000), `^its stamp has a TTL`},
+		"a TTL of ages":    {set(itsOwn, "PX", int64(9_000_000_000_000_000_000)), `^its stamp has a TTL`},
 		"a TTL above 60 d": {set(itsOwn, "PX", (60*24*time.Hour + time.Hour).Milliseconds()), `^its stamp has a TTL`},
 		"that of another server": {
 			func(t *testing.T, s *testredis.Process) {

@@ -115,7 +115,7 @@ func TestServer_SurvivesAnyStamp(t *testing.T) {
 		"an empty value":   {false, []any{"SET", ""}},
 		"megabytes":        {false, []any{"SET", strings.Repeat("\x1b[2J", 1<<20)}},
 		"no TTL":           {true, []any{"SET"}},
-		"a TTL of ages":    {true, []any{"SET", "PX", 9_000_000_000_000_000_000}},
+		"a TTL of ages":    {true, []any{"SET", "PX", int64(9_000_000_000_000_000_000)}},
 		"a TTL above 60 d": {true, []any{"SET", "PX", (wire.StampTTL + time.Hour).Milliseconds()}},
 	} {
 		t.Run(name, func(t *testing.T) {
