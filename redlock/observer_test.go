@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -663,7 +664,12 @@ func TestWithObserver_EachKindComesWithoutTheOthers(t *testing.T) {
 			if kind == event.Keys { // the other takes 10 s
 				want = []string{"event.ForceUnlock", "event.Heal"}
 			}
-			locker := c.locker(redlock.WithObserver(seen, kind), prefixed, redlock.WithFencing(), redlock.WithHeal(time.Millisecond))
+			var opts []pool.Option
+			if kind == event.Nodes {
+				c.inUse(20 * 24 * time.Hour)
+				opts = append(opts, pool.WithRestartGuard(14*24*time.Hour))
+			}
+			locker := lockerOver(t, c.nodes(opts...), redlock.WithObserver(seen, kind), prefixed, redlock.WithFencing(), redlock.WithHeal(time.Millisecond))
 			now := time.Now().UnixMicro()
 			for i, ahead := range []int64{900_000_000, 500, 100_000_000_000} {
 				c.do(i, "SET", "{app:name}:fence", now+ahead)
@@ -683,6 +689,10 @@ func TestWithObserver_EachKindComesWithoutTheOthers(t *testing.T) {
 			}
 			if kind == event.Nodes {
 				eventually(t, func() bool { return len(eventsOf[event.NodeUp](seen)) == 3 }, "the connections")
+				eventually(t, func() bool {
+					c.do(0, "DEL", testredis.Stamps+c.servers[0].Addr())
+					return len(eventsOf[event.Quarantine](seen)) > 0
+				}, "it is pushed that the stamp is gone")
 			}
 			require.NoError(t, locker.Close())
 			eventually(t, func() bool { return len(types(eventsOf[event.Event](seen))) >= len(want) }, "%s: %s", kind, want)
