@@ -10,7 +10,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
-	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -71,23 +70,6 @@ func TestRestartGuard_AFailoverThatLosesTheLockGivesNoSecondHolder(t *testing.T)
 		first := take(t, program(), "name")
 		services["a:6379"].FailOverLate()
 		services["b:6379"].FailOverLate()
-		late := program()
-		second, err := late.TryLock(t.Context(), "name")
-		if !guarded {
-			require.NoError(t, err, "the test finds what the guard is against")
-			require.NoError(t, first.Err(), "two holders")
-			_, _ = first.Unlock(t.Context()), second.Unlock(t.Context())
-			return
-		}
-		for err != nil && first.Err() == nil { // for as long as the first holds it
-			requireIs(t, err, redlock.ErrNoQuorum, nodeerr.ErrQuarantined)
-			second, err = late.TryLock(t.Context(), "name")
-		}
-		require.ErrorIs(t, first.Err(), redlock.ErrExpired, "otherwise there are two holders")
-		if err != nil { // in the end they vote again
-			second, err = late.Lock(t.Context(), "name")
-		}
-		require.NoError(t, err)
-		unlock(t, second)
+		requireSecondHolder(t, first, program(), !guarded)
 	})
 }

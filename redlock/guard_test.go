@@ -32,26 +32,31 @@ func TestRestartGuard_ANodeThatWasKilledGivesNoSecondHolder(t *testing.T) {
 			p.Stop() // SIGKILL, where it still runs
 			p.Start()
 		}
-		second := lockerOver(t, c.nodes(opts...), redlock.TTL(ttl))
-		other, err := second.TryLock(t.Context(), "name")
-		if !guarded {
-			require.NoError(t, err, "the test finds what the guard is against")
-			require.NoError(t, lock.Err(), "two holders")
-			require.NotEqual(t, lock.Token(), other.Token())
-			_, _ = lock.Unlock(t.Context()), other.Unlock(t.Context())
-			return
-		}
-		for err != nil && lock.Err() == nil { // for as long as the first holds it
-			requireIs(t, err, redlock.ErrNoQuorum, nodeerr.ErrQuarantined)
-			other, err = second.TryLock(t.Context(), "name")
-		}
-		require.ErrorIs(t, lock.Err(), redlock.ErrExpired, "otherwise there are two holders")
-		if err != nil { // in the end they vote again
-			other, err = second.Lock(t.Context(), "name")
-		}
-		require.NoError(t, err)
-		unlock(t, other)
+		requireSecondHolder(t, lock, lockerOver(t, c.nodes(opts...), redlock.TTL(ttl)), !guarded)
 	})
+}
+
+// requireSecondHolder has another program take a lock that the nodes have forgotten: at once, or, with a guard, when the first has expired.
+func requireSecondHolder(t *testing.T, first *redlock.Lock, program *redlock.Locker, atOnce bool) {
+	t.Helper()
+	second, err := program.TryLock(t.Context(), first.Name())
+	if atOnce {
+		require.NoError(t, err, "the test finds what the guard is against")
+		require.NoError(t, first.Err(), "two holders")
+		require.NotEqual(t, first.Token(), second.Token())
+		_, _ = first.Unlock(t.Context()), second.Unlock(t.Context())
+		return
+	}
+	for err != nil && first.Err() == nil { // for as long as the first holds it
+		requireIs(t, err, redlock.ErrNoQuorum, nodeerr.ErrQuarantined)
+		second, err = program.TryLock(t.Context(), first.Name())
+	}
+	require.ErrorIs(t, first.Err(), redlock.ErrExpired, "otherwise there are two holders")
+	if err != nil { // in the end they vote again
+		second, err = program.Lock(t.Context(), first.Name())
+	}
+	require.NoError(t, err)
+	unlock(t, second)
 }
 
 func TestRestartGuard_DoesNotKeepTheHolderFromItsLock(t *testing.T) {

@@ -46,8 +46,7 @@ func (s *Service) FailOver() {
 	s.eventually("the replica has all that the primary has", func() bool {
 		return s.replication(former, "master_repl_offset") == s.replication(next, "slave_repl_offset")
 	})
-	s.do(next, "REPLICAOF", "NO", "ONE")
-	s.primary.Store(1 - s.primary.Load())
+	s.promote()
 	s.follow(former, next)
 }
 
@@ -62,9 +61,14 @@ func (s *Service) Lag() {
 func (s *Service) FailOverLate() {
 	s.tb.Helper()
 	s.Primary().Stop()
-	next := s.Replica()
-	next.Thaw()
-	s.do(next, "REPLICAOF", "NO", "ONE")
+	s.Replica().Thaw()
+	s.promote()
+}
+
+// promote has the name of the service lead to what has been the replica.
+func (s *Service) promote() {
+	s.tb.Helper()
+	s.do(s.Replica(), "REPLICAOF", "NO", "ONE")
 	s.primary.Store(1 - s.primary.Load())
 }
 

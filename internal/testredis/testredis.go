@@ -142,7 +142,18 @@ const Stamps = "quorumlock:since:"
 // InUse has a server in use as the node of that name for so long, as the restart guard sees it.
 func InUse(tb testing.TB, s Server, node string, age time.Duration) {
 	tb.Helper()
-	stamp := Info(tb, s, "server", "run_id") + ":" + Info(tb, s, "replication", "master_replid")
+	Stamp(tb, s, node, OwnStamp(tb, s), age)
+}
+
+// OwnStamp is the stamp of a server that is in use as a node.
+func OwnStamp(tb testing.TB, s Server) string {
+	tb.Helper()
+	return Info(tb, s, "server", "run_id") + ":" + Info(tb, s, "replication", "master_replid")
+}
+
+// Stamp gives a server a stamp of an age, as the node of that name.
+func Stamp(tb testing.TB, s Server, node, stamp string, age time.Duration) {
+	tb.Helper()
 	if _, err := s.Do("SET", Stamps+node, stamp, "PX", (60*24*time.Hour - age).Milliseconds()); err != nil {
 		tb.Fatal(err)
 	}

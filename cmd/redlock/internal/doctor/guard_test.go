@@ -32,7 +32,7 @@ func TestExamine_FindsAServerInQuarantineByItsStamp(t *testing.T) {
 			do(t, s, "SET", append([]any{stampKey(s), value(t, s)}, args...)...)
 		}
 	}
-	itsOwn := func(t *testing.T, s *testredis.Process) string { return own(t, s) }
+	itsOwn := func(t *testing.T, s *testredis.Process) string { return testredis.OwnStamp(t, s) }
 	for name, test := range map[string]struct {
 		change func(t *testing.T, s *testredis.Process)
 		shows  string // a pattern; "" means that nothing is found
@@ -128,7 +128,7 @@ func TestExamine_PreparesServersForTheirFirstUse(t *testing.T) {
 	r := finds(t, serversOf(all), o)
 	require.Equal(t, []string{"identity", "prepare"}, r.Checks)
 	for _, p := range all {
-		require.EqualValues(t, own(t, p), do(t, p, "GET", stampKey(p)))
+		require.EqualValues(t, testredis.OwnStamp(t, p), do(t, p, "GET", stampKey(p)))
 		require.EqualValues(t, 1, do(t, p, "DBSIZE"), "nothing else is left")
 	}
 	<-time.After(guard + guard/100)
@@ -169,7 +169,7 @@ func TestExamine_PreparesWhatNeedsItAndNothingElse(t *testing.T) {
 
 	stampWith(t, s, strings.Repeat("b", 40)+":"+strings.Repeat("a", 40), 2*guard)
 	finds(t, serversOf(all), o, is(doctor.Warning, "quarantine", s.Addr()))
-	require.EqualValues(t, own(t, s), do(t, s, "GET", stampKey(s)), "that of another server is replaced")
+	require.EqualValues(t, testredis.OwnStamp(t, s), do(t, s, "GET", stampKey(s)), "that of another server is replaced")
 
 	do(t, s, "DEL", stampKey(s))
 	o.RestartGuard = 0

@@ -19,7 +19,6 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/testredis"
-	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -126,26 +125,20 @@ func do(t testing.TB, s *testredis.Process, cmd string, args ...any) any {
 }
 
 // stampKey is where the stamp of a node stands.
-func stampKey(p *testredis.Process) string { return "quorumlock:since:" + p.Addr() }
-
-// own is the stamp that is the server's own.
-func own(t testing.TB, p *testredis.Process) string {
-	t.Helper()
-	return testredis.Info(t, p, "all", "run_id") + ":" + testredis.Info(t, p, "all", "master_replid")
-}
+func stampKey(p *testredis.Process) string { return testredis.Stamps + p.Addr() }
 
 // stamp gives servers stamps of their own that have an age.
 func stamp(t testing.TB, age time.Duration, on ...*testredis.Process) {
 	t.Helper()
 	for _, p := range on {
-		stampWith(t, p, own(t, p), age)
+		testredis.InUse(t, p, p.Addr(), age)
 	}
 }
 
 // stampWith gives a server a stamp of an age.
 func stampWith(t testing.TB, p *testredis.Process, value string, age time.Duration) {
 	t.Helper()
-	do(t, p, "SET", stampKey(p), value, "PX", (wire.StampTTL - age).Milliseconds())
+	testredis.Stamp(t, p, p.Addr(), value, age)
 }
 
 // listener serves connections to 127.0.0.1 until the test ends.

@@ -15,14 +15,14 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-func stampKey(server *testredis.Process) string { return "quorumlock:since:" + server.Addr() }
+func stampKey(server *testredis.Process) string { return testredis.Stamps + server.Addr() }
 
 // stamp gives servers stamps of an age that begin with their run_id, or with another, and go on as their own.
 func stamp(t *testing.T, age time.Duration, other string, on ...*testredis.Process) {
 	t.Helper()
 	for _, server := range on {
 		value := cmp.Or(other, testredis.Info(t, server, "all", "run_id")) + ":" + testredis.Info(t, server, "all", "master_replid")
-		do(t, []*testredis.Process{server}, "SET", stampKey(server), value, "PX", (wire.StampTTL - age).Milliseconds())
+		testredis.Stamp(t, server, server.Addr(), value, age)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestServer_SurvivesAnyStamp(t *testing.T) {
 				for _, server := range servers {
 					words := []any{stampKey(server)}
 					if test.own {
-						words = append(words, testredis.Info(t, server, "all", "run_id")+":"+testredis.Info(t, server, "all", "master_replid"))
+						words = append(words, testredis.OwnStamp(t, server))
 					}
 					do(t, []*testredis.Process{server}, test.words[0].(string), append(words, test.words[1:]...)...)
 				}
