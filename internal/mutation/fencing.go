@@ -59,7 +59,7 @@ var guardMutations = []Mutation{
 	{"guard-off", "a node that may have forgotten locks does not vote until they have run out",
 		"internal/wire/guard.go", "\tcase g.MaxTTL == 0:\n", "\tcase true:\n"},
 	{"stamp-of-another", "the stamp of the server that was there before does not count for its successor",
-		"internal/wire/guard.go", "kept && r.Value == g.server.Stamp():\n", "kept:"},
+		"internal/wire/guard.go", "own, overwrites := kept && r.Value == g.server.Stamp(),", "own, overwrites := kept,"},
 	{"stamp-refused", "a server that refuses its stamp does not vote",
 		"internal/wire/guard.go", "\t\tg.why = r.Err\n", "\t\tg.why = nil\n"},
 	{"stamp-push-ignored", "a server whose stamp may have changed does not vote until it has answered what it is",

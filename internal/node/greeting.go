@@ -31,7 +31,7 @@ func (n *Node) connect(last *conn) (*conn, error) {
 			idle = 0
 		} else {
 			c := &conn{transport: t, channels: map[string]bool{}}
-			err = c.greet(ctx, n.greeting(login), last, n.stamp)
+			err = n.greet(ctx, c, login, last)
 			if err == nil && !n.doubts() {
 				return c, nil
 			}
@@ -67,19 +67,19 @@ func (n *Node) transport(ctx context.Context) (_ transport, login [][]string, er
 	return Dial(ctx, *n.config.Server)
 }
 
-// greet logs in, switches to RESP3 and learns who is at the other end, all with one write. It fails when ctx ends.
+// greet logs in, switches to RESP3 and learns who is at the other end, all with one write. Then the server is stamped. It fails when ctx
+// ends.
 //
 // If answers were missing when the last connection broke, greet also ends that connection on the server: what the
-// server may still have to read from it (for example an acquire) must not take effect after what comes over this one. then is called at the
-// end.
-func (c *conn) greet(ctx context.Context, commands [][]string, last *conn, then func(*conn) error) (err error) {
+// server may still have to read from it (for example an acquire) must not take effect after what comes over this one.
+func (n *Node) greet(ctx context.Context, c *conn, login [][]string, last *conn) (err error) {
 	stop := context.AfterFunc(ctx, c.Cut)
 	defer func() {
 		if !stop() && err == nil { // it is being cut
 			err = ctx.Err()
 		}
 	}()
-	if err := c.exchange(commands); err != nil {
+	if err := c.exchange(n.greeting(login)); err != nil {
 		return err
 	}
 	if last != nil && last.client != 0 && c.server.Process != "" && last.server.Process == c.server.Process { // it can be named for certain
@@ -87,7 +87,7 @@ func (c *conn) greet(ctx context.Context, commands [][]string, last *conn, then 
 			return err
 		}
 	}
-	return then(c)
+	return n.stamp(c)
 }
 
 func (n *Node) doubts() bool {

@@ -12,7 +12,7 @@ import (
 // granted before it was, and has run out by then.
 //
 // Since when that is stands on the server itself, so that a program knows it which connects for the first time. It is the stamp of the node:
-// a key whose value is the server's [Identity], and whose TTL tells its age. A server that has another stamp, or none, is stamped anew: it was
+// a key whose value is the server's [Identity], and whose TTL tells its age. A server that has another stamp, or none, gets one: it was
 // restarted, or was made a master, or has taken the place of another.
 type Guard struct {
 	MaxTTL time.Duration // of the node's locks; 0 means that every server may vote
@@ -58,7 +58,7 @@ func (g *Guard) fromBefore(now time.Time, age time.Duration) bool {
 	return !g.other.IsZero() && now.Sub(g.other) < min(age, VotesAfter(g.MaxTTL))
 }
 
-func (g *Guard) anew(ttl time.Duration) []string {
+func (g *Guard) overwrite(ttl time.Duration) []string {
 	return []string{g.server.Stamp(), "PX", millis(ttl)}
 }
 
@@ -66,26 +66,26 @@ func (g *Guard) anew(ttl time.Duration) []string {
 func (g *Guard) Stamped(now time.Time, set []string, r *Reply) (next []string) {
 	age, kept := StampAge(r.TTL)
 	kept = kept && r.Answer == quorum.Yes
-	overwrites := set[1] == "PX"
+	own, overwrites := kept && r.Value == g.server.Stamp(), set[1] == "PX"
 	switch {
 	case r.Answer != quorum.Yes && !errors.Is(r.Err, nodeerr.ErrForeign):
 		g.why = r.Err
-	case kept && r.Value == g.server.Stamp() && !overwrites && g.fromBefore(now, age):
-		return g.anew(StampTTL)
-	case kept && r.Value == g.server.Stamp():
+	case own && !overwrites && g.fromBefore(now, age):
+		return g.overwrite(StampTTL)
+	case own:
 		g.other, g.why = time.Time{}, nil
 		if until := now.Add(VotesAfter(g.MaxTTL) - age); until.After(g.until) { // what is known already stands
 			g.until = until
 		}
 		if age > StampTTL/2 {
-			return g.anew(StampTTL - renewed)
+			return g.overwrite(StampTTL - renewed)
 		}
 	case overwrites: // or it would be overwritten again and again
 		g.why = errUnstamped
 	case kept && set[1] == "NX" && g.server.Holds(r.Value):
 		return []string{g.server.Stamp(), "XX", "KEEPTTL"}
 	default:
-		return g.anew(StampTTL)
+		return g.overwrite(StampTTL)
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func TestGuard_AServerThatGoesOnWithAnotherHistoryHasBecomeAMaster(t *testing.T)
 }
 
 // The danger: a name goes from one server to another and back, and the first is taken for one that has been the node all the time.
-func TestGuard_AServerToWhichANameComesBackIsStampedAnew(t *testing.T) {
+func TestGuard_TheStampOfAServerToWhichANameComesBackIsOverwritten(t *testing.T) {
 	var g *wire.Guard
 	now := time.Unix(1000, 0)
 	connected := func(server wire.Identity, answers ...*wire.Reply) (set []string) {
@@ -97,7 +97,7 @@ func TestGuard_AServerToWhichANameComesBackIsStampedAnew(t *testing.T) {
 		}
 		return set
 	}
-	anew := []string{"p1:h1", "PX", stampMs}
+	overwrite := []string{"p1:h1", "PX", stampMs}
 	for name, other := range map[string]func(){
 		"stamped":      func() { connected(server2, keeps("p2:h2", 0)) },
 		"not answered": func() { connected(server2) },
@@ -117,16 +117,16 @@ func TestGuard_AServerToWhichANameComesBackIsStampedAnew(t *testing.T) {
 			g.Broken(now) // the other may have granted locks until then
 			now = now.Add(5 * time.Second)
 			for range 2 { // the first connection breaks
-				require.Equal(t, anew, connected(server1, keeps("p1:h1", 3*time.Hour)))
+				require.Equal(t, overwrite, connected(server1, keeps("p1:h1", 3*time.Hour)))
 			}
-			require.Equal(t, anew, connected(server1, keeps("p1:h1", 5*time.Second+time.Millisecond)))
-			require.Nil(t, g.Stamped(now, anew, keeps("p1:h1", 0)))
+			require.Equal(t, overwrite, connected(server1, keeps("p1:h1", 5*time.Second+time.Millisecond)))
+			require.Nil(t, g.Stamped(now, overwrite, keeps("p1:h1", 0)))
 			requireQuarantine(t, g, now, wholeTTL)
 			require.Nil(t, connected(server1, keeps("p1:h1", time.Hour)), "from now on it remains the node")
 		})
 	}
 
-	// A program that comes late must not begin the time anew for all.
+	// A program that comes late must not reset the time of all.
 	for name, test := range map[string]struct {
 		later, age, left time.Duration
 	}{
