@@ -12,20 +12,20 @@ import (
 // Stamp is since when a server has been in use as a node, for programs with a restart guard. See [wire.Guard].
 type Stamp struct {
 	Age  time.Duration // of the server's own stamp
-	Anew string        // why programs that connect stamp the server anew; "" if they do not
+	Void string        // why programs that connect set another stamp; "" if they do not
 }
 
 // Left returns for how long programs with a guard do not use the server for locks, by a stamp that has become older since it was read.
 // It is 0 or below if they do.
 func (s Stamp) Left(guard, since time.Duration) time.Duration {
 	whole := wire.VotesAfter(guard)
-	if s.Anew != "" {
+	if s.Void != "" {
 		return whole
 	}
 	return whole - s.Age - since
 }
 
-// Why programs stamp a server anew.
+// Why programs set another stamp.
 const (
 	noStamp    = "it has no stamp: it has not been used with a restart guard yet, or it has lost its data"
 	otherStamp = "it has the stamp of another server: it was restarted, promoted or replaced"
@@ -44,7 +44,7 @@ func ReadStamp(server wire.Identity, replies []any) (Stamp, error) {
 	for _, reply := range replies {
 		switch refusal, is := reply.(*nodeerr.ServerError); {
 		case is && refusal.Code == "WRONGTYPE":
-			return Stamp{Anew: otherData}, nil
+			return Stamp{Void: otherData}, nil
 		case is:
 			return Stamp{}, refusal
 		}
@@ -55,13 +55,13 @@ func ReadStamp(server wire.Identity, replies []any) (Stamp, error) {
 	case !isText || !isNumber:
 		return Stamp{}, fmt.Errorf("%w: the replies to GETRANGE and PTTL", nodeerr.ErrProtocol)
 	case value == "":
-		return Stamp{Anew: noStamp}, nil
+		return Stamp{Void: noStamp}, nil
 	case !server.Holds(value):
-		return Stamp{Anew: otherStamp}, nil
+		return Stamp{Void: otherStamp}, nil
 	}
 	age, is := wire.StampAge(wire.TTL(left))
 	if !is {
-		return Stamp{Anew: noAge}, nil
+		return Stamp{Void: noAge}, nil
 	}
 	return Stamp{Age: age}, nil
 }

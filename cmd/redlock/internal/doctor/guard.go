@@ -9,7 +9,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
 	"github.com/quorumlock/quorumlock/internal/form"
-	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
@@ -60,9 +59,7 @@ func (f *facts) since(ctx context.Context, c *conn, o *Options) {
 
 // prepare does what a program does that connects with the restart guard: it stamps the server. It returns why that has failed.
 func (f *facts) prepare(ctx context.Context, o *Options) error {
-	n := node.New(node.Config{
-		Addr: f.addr, Server: f.to, Timeout: o.Timeout, DialTimeout: client.ConnectTimeout(o.Timeout), MaxOverdue: time.Second, MaxTTL: o.RestartGuard,
-	})
+	n := f.node(o, o.RestartGuard)
 	defer n.Close()
 	answer := make(outcome, 1)
 	err := n.Send(time.Now(), form.Probe(o.Prefix, rand.Text(), false), answer, wire.Tag{})
@@ -107,8 +104,8 @@ func quarantine(x *examination, f *facts) []Finding {
 		return nil
 	}
 	wait := (left + time.Second - 1).Truncate(time.Second)
-	if f.stamp.Anew != "" {
-		return warning(fmt.Sprintf("%s: programs that connect do not use it for locks for %s", f.stamp.Anew, wait),
+	if f.stamp.Void != "" {
+		return warning(fmt.Sprintf("%s: programs that connect do not use it for locks for %s", f.stamp.Void, wait),
 			"wait. Before the first use of new servers, stamp them: redlock doctor --prepare; never one that is to replace another in use")
 	}
 	return warning(fmt.Sprintf("the server has been in use as this node for %s: programs do not use it for locks for %s", f.stamp.Age.Round(time.Second), wait),

@@ -23,9 +23,16 @@ var lockChecks = []check{
 // trialTTL is the TTL of the lock that is taken. It is long enough for a server that takes long over each command.
 const trialTTL = 30 * time.Second
 
+// node makes a node of the server, as a program does, with a restart guard unless maxTTL is 0.
+func (f *facts) node(o *Options, maxTTL time.Duration) *node.Node {
+	return node.New(node.Config{
+		Addr: f.addr, Server: f.to, Timeout: o.Timeout, DialTimeout: client.ConnectTimeout(o.Timeout), MaxOverdue: time.Second, MaxTTL: maxTTL,
+	})
+}
+
 // tryLock takes, extends, shows and releases a lock of that name on the server alone.
 func (f *facts) tryLock(ctx context.Context, o *Options, name string) (err error) {
-	n := (*pool.Node)(node.New(node.Config{Addr: f.addr, Server: f.to, Timeout: o.Timeout, DialTimeout: client.ConnectTimeout(o.Timeout), MaxOverdue: time.Second}))
+	n := (*pool.Node)(f.node(o, 0))
 	opts := []redlock.Option{redlock.TTL(trialTTL), redlock.WithKeyPrefix(o.Prefix)}
 	if o.Fencing {
 		opts = append(opts, redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))

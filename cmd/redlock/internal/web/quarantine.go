@@ -37,8 +37,8 @@ func (s *Server) quarantine(h *health, now time.Time) (why, doubt string) {
 		return "", "whether it is quarantined is not known, as its stamp cannot be read: " + errorText(h.StampErr)
 	case h.At.IsZero() || left <= 0:
 		return "", ""
-	case h.Stamp.Anew != "":
-		return h.Stamp.Anew + ": programs that connect do not ask it for locks for " + remaining(left), ""
+	case h.Stamp.Void != "":
+		return h.Stamp.Void + ": programs that connect do not ask it for locks for " + remaining(left), ""
 	default:
 		return "in use as this node for " + remaining(max(1, h.Stamp.Age)) + ": programs do not ask it for locks for " + remaining(left) + " more", ""
 	}
