@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/quorumlock/quorumlock/internal/outcome"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -31,8 +32,7 @@ type nodes struct {
 // node is a node that is connected, or to be connected.
 type node struct {
 	connections int
-	quarantined bool
-	until       time.Time // the end of the quarantine; zero means never
+	quarantine  outcome.Quarantine
 }
 
 func newNodes(m *metrics, meter metric.Meter) *nodes {
@@ -44,7 +44,7 @@ func (n *nodes) up(e event.NodeUp) {
 	begins := n.ofLocked(e.Addr)
 	one := n.known[e.Addr]
 	one.connections++
-	one.votes(e.At, e.Quarantined, e.Left)
+	one.quarantine = outcome.QuarantineOf(e.At, e.Quarantined, e.Left)
 	n.mu.Unlock()
 	n.changed(e.Addr, begins)
 }
@@ -54,14 +54,7 @@ func (n *nodes) quarantine(e event.Quarantine) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if one := n.known[e.Addr]; one != nil {
-		one.votes(e.At, e.Quarantined, e.Left)
-	}
-}
-
-func (n *node) votes(at time.Time, quarantined bool, left time.Duration) {
-	n.quarantined, n.until = quarantined, time.Time{}
-	if left > 0 {
-		n.until = at.Add(left)
+		one.quarantine = outcome.QuarantineOf(e.At, e.Quarantined, e.Left)
 	}
 }
 
@@ -130,7 +123,7 @@ func (n *nodes) observe(_ context.Context, o metric.Observer) error {
 		attributes := metric.WithAttributes(server(addr)...)
 		up := one.connections > 0
 		o.ObserveInt64(n.metrics.up, number(up), attributes)
-		quarantined := up && one.quarantined && (one.until.IsZero() || now.Before(one.until))
+		quarantined := up && one.quarantine.Lasts(now)
 		o.ObserveInt64(n.metrics.quarantined, number(quarantined), attributes)
 	}
 	return nil

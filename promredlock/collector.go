@@ -178,7 +178,7 @@ func (c *Collector) Observe(what event.Event) {
 	case event.NodeUp:
 		c.node(e.Addr).connected(e)
 	case event.Quarantine:
-		c.node(e.Addr).votes(e.At, e.Quarantined, e.Left)
+		c.node(e.Addr).quarantine = outcome.QuarantineOf(e.At, e.Quarantined, e.Left)
 	case event.NodeDown:
 		c.down(e)
 	case event.Stuck:

@@ -2,8 +2,8 @@ package promredlock
 
 import (
 	"errors"
-	"time"
 
+	"github.com/quorumlock/quorumlock/internal/outcome"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -12,8 +12,7 @@ import (
 type node struct {
 	known       bool // there is a connection, or an attempt to make one
 	connections int
-	quarantined bool
-	until       time.Time // the end of the quarantine; zero means never
+	quarantine  outcome.Quarantine
 }
 
 // node returns the node with an address.
@@ -32,15 +31,7 @@ func (c *Collector) node(addr string) *node {
 func (n *node) connected(e event.NodeUp) {
 	n.known = true
 	n.connections++
-	n.votes(e.At, e.Quarantined, e.Left)
-}
-
-// votes notes whether the node votes.
-func (n *node) votes(at time.Time, quarantined bool, left time.Duration) {
-	n.quarantined, n.until = quarantined, time.Time{}
-	if left > 0 {
-		n.until = at.Add(left)
-	}
+	n.quarantine = outcome.QuarantineOf(e.At, e.Quarantined, e.Left)
 }
 
 // down notes that a connection broke, or that an attempt to connect failed. A node that is closed is not down: nobody uses it.
@@ -74,7 +65,7 @@ func (c *Collector) states() []state {
 	for addr, n := range c.nodes {
 		if n.known {
 			up := n.connections > 0
-			states = append(states, state{addr, up, up && n.quarantined && (n.until.IsZero() || now.Before(n.until))})
+			states = append(states, state{addr, up, up && n.quarantine.Lasts(now)})
 		}
 	}
 	return states
