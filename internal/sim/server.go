@@ -52,50 +52,6 @@ func (s *server) begins() {
 	s.identity = wire.Identity{Process: fmt.Sprintf("p%d-%d", s.number, s.life), History: fmt.Sprintf("h%d-%d", s.number, s.life)}
 }
 
-// stamp is one, and when it expires.
-type stamp struct {
-	value   string
-	expires time.Duration
-}
-
-// restamp carries out a command of a guard.
-func (s *server) restamp(c *conn, set []string) wire.Value {
-	chance := s.chance(c.client.number, s.number, c.number, int(s.world.now), 25)
-	value, left := s.stamped.value, s.stamped.expires-s.now()
-	switch {
-	case chance%8 == 0:
-		return wire.Value{Kind: '-', Text: []byte("NOREPLICAS Not enough good replicas to write.")}
-	case value != "" && set[1] == "NX": // it stays
-	case set[1] == "XX":
-		value = set[0]
-	default:
-		value, left = set[0], millis(set[len(set)-1])
-	}
-	if c.tracking {
-		s.watched = append(s.watched, c)
-	}
-	if value != s.stamped.value {
-		s.restamped(c)
-	}
-	if s.stamped = (stamp{value, s.now() + left}); value != set[0] {
-		s.log("node %d has the stamp %s, and not %s", s.number, value, set[0])
-	}
-	return wire.Value{Kind: '*', Items: []wire.Value{{Kind: '$', Text: []byte(value)}, number(left.Milliseconds())}}
-}
-
-// restamped pushes that the stamp has changed to every connection that has read it since it changed last, but that which has changed it.
-func (s *server) restamped(by *conn) {
-	watched := s.watched
-	s.watched = nil
-	for _, c := range watched {
-		if c == by {
-			s.watched = append(s.watched, c)
-		} else {
-			s.push(c, func() { c.stampChanged(c) })
-		}
-	}
-}
-
 // now is what the clock shows, in whole milliseconds.
 func (s *server) now() time.Duration { return s.clock.reading().Truncate(time.Millisecond) }
 
