@@ -48,6 +48,10 @@ func (n *Node) Close() error { return (*node.Node)(n).Close() }
 // server refuses RESP3 or tracking, the node works and waiters poll it. The size of everything that a server sends is
 // checked before memory is allocated for it.
 //
+// Each 15 to 30 s, at random, a node looks where its URL leads: it makes one more connection, which logs in, asks INFO and ends. If another
+// server answers than the one that is connected, the node connects to that one once it has the answers that are missing. A look that fails
+// changes nothing.
+//
 // An empty list, a URL that is not of these forms or an option out of range is redlock.ErrInvalid, with a text that names it.
 // A URL is named by its index and by the part that is wrong: nothing of it is repeated, as any part may be that of a password which is not
 // percent-encoded. If a unix URL has a password, an @ in its path must be percent-encoded too.
@@ -102,6 +106,9 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 //
 // How a pool dials is its own business, within limits: the connections must be redigo's, and a DialContext is better than a
 // Dial, which nothing can interrupt. Timeouts that the pool sets on its connections have no effect: the node has its own.
+//
+// For its looks (see [Open]) a node calls the Dial function of the pool itself, so that they do not count for MaxActive. A connection that
+// the pool has kept to a server whose place another has taken is closed when the node meets it.
 //
 // An empty list, a nil pool, the same pool twice or an option out of range is redlock.ErrInvalid, with a text that names it.
 func Wrap(pools []*redis.Pool, opts ...Option) ([]*Node, error) {

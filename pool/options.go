@@ -38,7 +38,9 @@ func unless(bad bool, set func(*options), reason string, args ...any) Option {
 }
 
 func newOptions(opts []Option) (*options, error) {
-	o := &options{config: node.Config{Timeout: 300 * time.Millisecond, DialTimeout: 5 * time.Second, MaxOverdue: time.Second}}
+	o := &options{config: node.Config{
+		Timeout: 300 * time.Millisecond, DialTimeout: 5 * time.Second, MaxOverdue: time.Second, LookEvery: 30 * time.Second,
+	}}
 	for _, opt := range opts {
 		if opt == nil {
 			return nil, invalid.Errorf("pool: nil option")

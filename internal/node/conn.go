@@ -35,6 +35,7 @@ type conn struct {
 	tracking bool            // and confirmed since the last listener came
 	watched  bool            // a change of the server's stamp is pushed
 	refused  bool            // or refused
+	endLook  func()          // nil if none is under way
 	channels map[string]bool // that were subscribed to; true if confirmed
 
 	// Of the goroutine that reads.

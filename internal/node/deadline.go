@@ -14,7 +14,7 @@ func (n *Node) armLocked(at time.Time) {
 }
 
 // expire ends the commands whose timeout is over, and cuts a connection whose oldest answer is overdue for too long. It
-// tries a connection that has nothing under way, and asks again for the tracking that was refused.
+// tries a connection that has nothing under way, asks again for the tracking that was refused, and begins a look.
 func (n *Node) expire() {
 	n.expiring <- struct{}{}
 	defer func() { <-n.expiring }()
@@ -41,6 +41,7 @@ func (n *Node) expire() {
 			}
 			n.armLocked(n.stampAt)
 		}
+		n.lookLocked(now)
 	}
 	n.unlock()
 	if cut {

@@ -170,6 +170,13 @@ func (f *fake) count(text string) (n int) {
 	return n
 }
 
+// lastAsked returns the latest command.
+func (f *fake) lastAsked() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked[len(f.asked)-1]
+}
+
 func (f *fake) serve(c *peer) {
 	defer c.Close()
 	if f.greets != nil {

@@ -32,6 +32,9 @@ func (n *Node) connect(last *conn) (*conn, error) {
 		} else {
 			c := &conn{transport: t, channels: map[string]bool{}}
 			err = n.greet(ctx, c, login, last)
+			if idle > 0 && n.left != "" && c.server.Process == n.left {
+				err = errFormer
+			}
 			if err == nil && !n.doubts() {
 				return c, nil
 			}
@@ -54,6 +57,9 @@ func (n *Node) connect(last *conn) (*conn, error) {
 		}
 	}
 }
+
+// errFormer is about a connection that a pool has kept.
+var errFormer = errors.New("nodeerr: it leads to the server whose place another has taken")
 
 // hangUps are the errors of a connection that the other side has ended.
 var hangUps = []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNRESET, syscall.EPIPE}
@@ -96,12 +102,15 @@ func (n *Node) doubts() bool {
 	return n.pipeline.Life.Doubts()
 }
 
+// infos ask who the server is. Both sections in one need Redis 7.
+var infos = [][]string{{"INFO", "server"}, {"INFO", "replication"}}
+
 // greeting returns the commands of the next greeting, which begins with those of the login.
 func (n *Node) greeting(login [][]string) [][]string {
 	n.mu.Lock()
 	greeting := n.pipeline.Life.Greeting()
 	n.mu.Unlock()
-	commands := slices.Concat(login, [][]string{{"INFO", "server"}, {"INFO", "replication"}, {"CLIENT", "ID"}})
+	commands := slices.Concat(login, infos, [][]string{{"CLIENT", "ID"}})
 	if greeting == wire.Full {
 		return commands
 	}

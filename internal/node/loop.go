@@ -89,6 +89,7 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 	n.conn, n.pingAt = c, now.Add(pingEvery)
 	n.upLocked(now)
 	n.armLocked(n.pingAt)
+	n.lookLocked(now)
 	if n.guard.Unstamped() {
 		n.stampAt = now.Add(stampEvery)
 		n.armLocked(n.stampAt)
@@ -106,12 +107,15 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 	stop()
 	n.mu.Lock()
 	n.conn = nil
-	n.guard.Broken(time.Now())
-	n.brokenLocked(c.err)
-	useful := c.served && !errors.Is(c.err, nodeerr.ErrProtocol)
-	if n.pipeline.Life.State() == wire.Leaving {
-		useful = c.granted
+	if c.endLook != nil {
+		c.endLook()
 	}
+	n.guard.Broken(time.Now())
+	why, useful := c.err, c.served && !errors.Is(c.err, nodeerr.ErrProtocol)
+	if n.pipeline.Life.State() == wire.Leaving {
+		why, useful, n.left = n.pipeline.Life.Reason(), c.granted, c.server.Process
+	}
+	n.brokenLocked(why)
 	if n.pipeline.Broken(time.Now(), c.err, useful, n.plain()) {
 		unfinished = c
 	}

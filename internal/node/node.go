@@ -35,6 +35,7 @@ type Config struct {
 	DialTimeout time.Duration
 	MaxOverdue  time.Duration
 	MaxTTL      time.Duration // of the restart guard; 0 means none
+	LookEvery   time.Duration // see wire.Life; 0 means never
 }
 
 // Server is the address of a server and how to connect to it.
@@ -57,7 +58,8 @@ type Node struct {
 	ctx     context.Context // ends when Close has waited long enough
 	cancel  context.CancelFunc
 	wake    chan struct{}  // for the connection loop: something was queued, or the connection broke
-	running sync.WaitGroup // the connection loop
+	running sync.WaitGroup // the connection loop, and looks
+	left    string         // of the connection loop: the process of the server that was left last, as it was the wrong one
 
 	mu        sync.Mutex
 	pipeline  *wire.Pipeline[call]
@@ -119,7 +121,9 @@ func New(config Config) *Node {
 	return &Node{
 		config: config, ctx: ctx, cancel: cancel,
 		pipeline: &wire.Pipeline[call]{
-			Life:    wire.Life{Least: minPause, Most: maxPause, MostCostly: maxCostly, Random: rand.N[time.Duration]},
+			Life: wire.Life{
+				Least: minPause, Most: maxPause, MostCostly: maxCostly, LookEvery: config.LookEvery, Random: rand.N[time.Duration],
+			},
 			Timeout: config.Timeout, First: config.DialTimeout, MaxOverdue: config.MaxOverdue,
 		},
 		guard:    wire.Guard{MaxTTL: config.MaxTTL},
@@ -249,9 +253,7 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 		}
 		switch a.own {
 		case identity:
-			if wrong := n.identifiedLocked(c, &a); wrong != nil {
-				n.pipeline.Life.Wrong(wrong)
-			}
+			n.identifiedLocked(c, &a)
 		case stamping:
 			n.stampedLocked(c, &a)
 		}

@@ -22,6 +22,17 @@ type redigoConn struct {
 	closed bool // the connection may be somebody else's
 }
 
+// dialLike makes a connection as a pool does. It is none of the pool's, whose connections may be old.
+func dialLike(ctx context.Context, pool *redis.Pool) (_ transport, err error) {
+	c := &redigoConn{}
+	if pool.DialContext != nil {
+		c.conn, err = pool.DialContext(ctx)
+	} else {
+		c.conn, err = pool.Dial()
+	}
+	return c, err
+}
+
 func (c *redigoConn) Put(words []string) {
 	c.args = c.args[:0]
 	for _, word := range words[1:] {

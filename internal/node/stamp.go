@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -73,30 +72,26 @@ func parseInfo(v *wire.Value) wire.Reply {
 	return r
 }
 
-// errAnother means that a server has become another one behind the back of a connection.
-var errAnother = errors.New("nodeerr: the server has become another one")
-
-// identifiedLocked takes what the server of a connection says of itself. It returns why the connection has to end: the server goes on with
-// another history.
-func (n *Node) identifiedLocked(c *conn, a *answer) error {
+// identifiedLocked takes what the server of a connection says of itself.
+func (n *Node) identifiedLocked(c *conn, a *answer) {
+	if c != n.conn {
+		return
+	}
+	life := &n.pipeline.Life
 	before, section := c.server, a.cmd.Args[1]
 	if a.with.Answer == quorum.Yes {
 		if section == "replication" {
 			c.server.Before = "" // that may be over
 		}
 		if err := c.identify([]byte(a.with.Value)); err != nil {
-			return err
+			life.Wrong(err)
 		}
 	}
-	switch {
-	case c != n.conn:
-	case before.Process != "" && !c.server.Holds(before.Stamp()):
-		return errAnother
-	case section == "replication":
+	life.Found(before, c.server)
+	if section == "replication" && life.State() == wire.Serving {
 		now := time.Now()
 		n.askStampLocked(now, n.guard.Connected(now, c.server))
 	}
-	return nil
 }
 
 // askStampLocked asks for the stamp, and for what changes it from then on.

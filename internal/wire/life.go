@@ -14,7 +14,9 @@ type Life struct {
 	// A pause before the next attempt doubles from Least to Most, and is shortened by up to half. After an attempt that has cost the server
 	// much (a TLS handshake, or a time-out) it doubles to MostCostly, and any part of it is left out.
 	Least, Most, MostCostly time.Duration
-	Random                  func(below time.Duration) time.Duration // nil: nothing is shortened
+	// A connection is looked at each LookEvery, shortened by up to half; 0: never.
+	LookEvery time.Duration
+	Random    func(below time.Duration) time.Duration // nil: nothing is shortened
 
 	state   State
 	met     bool          // an attempt has ended
@@ -26,6 +28,7 @@ type Life struct {
 	failed  time.Time     // when the last attempt, or the connection, ended
 	pause   time.Duration // the last, before it was shortened; 0 after a connection that was useful
 	until   time.Time     // its end
+	looks   time.Time     // when to look next
 	hangUps int           // how many attempts in succession ended in the greeting, without an answer that says why
 	less    bool          // a greeting that is not full was answered, and none that is full since
 }
@@ -173,6 +176,30 @@ func (l *Life) greet(now time.Time) {
 	l.become(Serving)
 	l.less = l.Greeting() != Full
 	l.met, l.reason, l.greeted, l.hangUps = true, nil, now, 0
+	l.looks = now.Add(l.LookEvery - l.shorter(l.LookEvery/2))
+}
+
+// Look reports whether it is time to look which server a new connection would lead to, and when it is time next; zero if never. A name
+// moves, or fails over, while the server that is connected goes on answering.
+func (l *Life) Look(now time.Time) (due bool, next time.Time) {
+	if l.LookEvery == 0 || l.state != Serving {
+		return false, time.Time{}
+	}
+	if due = !now.Before(l.looks); due {
+		l.looks = now.Add(l.LookEvery - l.shorter(l.LookEvery/2))
+	}
+	return due, l.looks
+}
+
+// errAnother is why a connection ends that works.
+var errAnother = errors.New("nodeerr: another server has taken its place")
+
+// Found takes which server was found, by a look or over the connection, and which one had been connected. One that does not say which it is
+// counts as the same. So does a look that failed: the connection at hand works.
+func (l *Life) Found(connected, found Identity) {
+	if connected.Process != "" && found.Process != "" && !found.Holds(connected.Stamp()) {
+		l.Wrong(errAnother)
+	}
 }
 
 // fail records an attempt that failed.
@@ -227,14 +254,20 @@ func (l *Life) rest(now time.Time, reason error, cheap bool) {
 	}
 	l.pause = min(max(2*l.pause, l.Least), most)
 	l.until = now.Add(l.pause)
-	switch {
-	case l.Random == nil:
-	case cheap:
-		l.until = l.until.Add(-l.Random(l.pause / 2))
-	default:
-		l.until = l.until.Add(-l.Random(l.pause))
+	if cheap {
+		l.until = l.until.Add(-l.shorter(l.pause / 2))
+	} else {
+		l.until = l.until.Add(-l.shorter(l.pause))
 	}
 	l.become(Pausing)
+}
+
+// shorter returns by how much a time is shortened: less than the most.
+func (l *Life) shorter(most time.Duration) time.Duration {
+	if l.Random == nil || most == 0 {
+		return 0
+	}
+	return l.Random(most)
 }
 
 // hurry ends a pause, as the node is about to be closed: what it still has to deliver has one more attempt.

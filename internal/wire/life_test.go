@@ -218,6 +218,70 @@ func TestLife_AServerThatIsWrongFromTheStartCountsAsOneThatRefuses(t *testing.T)
 	}
 }
 
+func TestLife_AConnectionIsLookedAtFromHalfToAWholeIntervalAfterItIsReadyAndAfterEachLook(t *testing.T) {
+	p, now := newLife(t), start
+	p.Life.LookEvery = time.Minute
+	at := func(now time.Time) time.Time {
+		due, next := p.Life.Look(now)
+		require.False(t, due)
+		return next
+	}
+	p.pause(&now)
+	require.Zero(t, at(now), "there is no connection")
+	p.Greeted(now)
+	require.Equal(t, now.Add(time.Minute), at(now))
+	require.Equal(t, now.Add(time.Minute), at(now.Add(time.Minute-1)))
+	p.Life.Random = func(below time.Duration) time.Duration { return below - 1 }
+	for range 2 {
+		now = at(now)
+		due, next := p.Life.Look(now)
+		require.True(t, due)
+		require.Equal(t, now.Add(30*time.Second+1), next)
+	}
+	p.Life.Wrong(errReplica)
+	require.Zero(t, at(now.Add(time.Hour)), "it ends anyway")
+	p.Broken(now, nil, true, true)
+	p.Life.LookEvery = 0
+	p.pause(&now)
+	p.Greeted(now)
+	require.Zero(t, at(now.Add(time.Hour)))
+}
+
+func TestLife_AConnectionEndsIfAnotherLeadsToAnotherServer(t *testing.T) {
+	connected := wire.Identity{Process: "p", History: "h"}
+	for name, tt := range map[string]struct {
+		found wire.Identity
+		ends  bool
+	}{
+		"the same":                          {connected, false},
+		"another":                           {wire.Identity{Process: "q", History: "i"}, true},
+		"its replica, which was promoted":   {wire.Identity{Process: "q", History: "i", Before: "h"}, true},
+		"the same with its first replica":   {wire.Identity{Process: "p", History: "i"}, false},
+		"the same, which was promoted":      {wire.Identity{Process: "p", History: "i", Before: "j"}, true},
+		"the same, without its replication": {wire.Identity{Process: "p"}, false},
+		"one that does not say who it is":   {wire.Identity{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, now := newLife(t), start
+			p.pause(&now)
+			p.Greeted(now)
+			p.send(now, "acquire")
+			p.written(now)
+			p.Life.Found(connected, tt.found)
+			require.Equal(t, tt.ends, p.Life.State() == wire.Leaving)
+			p.Answered()
+			if require.Equal(t, tt.ends, p.Left()); tt.ends {
+				require.Equal(t, wire.Passes, wire.OutlookOf(p.Life.Reason()))
+			}
+		})
+	}
+	p, now := newLife(t), start
+	p.pause(&now)
+	p.Greeted(now)
+	p.Life.Found(wire.Identity{}, connected)
+	require.Equal(t, wire.Serving, p.Life.State(), "nobody knows which server is connected")
+}
+
 // A walk takes every step that the state permits, at random. The hook of TestMain ends it at a change that the table does not have.
 func TestLife_RandomWalks(t *testing.T) {
 	reached := map[string]int{}

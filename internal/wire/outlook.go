@@ -67,8 +67,8 @@ var Reasons = []struct {
 		return errors.As(err, new(*HandshakeError)) || errors.As(err, new(*tls.CertificateVerificationError)) ||
 			errors.As(err, new(tls.AlertError)) || errors.As(err, new(tls.RecordHeaderError))
 	}},
-	{"a server that hangs, or whose connection broke: `nodeerr.ErrTimeout`, `ErrBroken`, `ErrSuspended`, `ErrOverloaded`", Passes, is(
-		nodeerr.ErrTimeout, nodeerr.ErrBroken, nodeerr.ErrSuspended, nodeerr.ErrOverloaded)},
+	{"a server that hangs, whose connection broke, or whose place another has taken: `nodeerr.ErrTimeout`, `ErrBroken`, `ErrSuspended`, `ErrOverloaded`", Passes, is(
+		nodeerr.ErrTimeout, nodeerr.ErrBroken, nodeerr.ErrSuspended, nodeerr.ErrOverloaded, errAnother)},
 	{"a quarantine that ends (`nodeerr.ErrQuarantined`)", Passes, func(err error) bool {
 		var q *nodeerr.QuarantineError
 		return errors.As(err, &q) && q.Err == nil

@@ -1,0 +1,60 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// lookLocked begins a look if it is time, and has the timer fire when it is time next: see [wire.Life.Look].
+func (n *Node) lookLocked(now time.Time) {
+	due, next := n.pipeline.Life.Look(now)
+	if !next.IsZero() {
+		n.armLocked(next)
+	}
+	c := n.conn
+	if !due || c.endLook != nil || c.server.Process == "" { // nothing to compare with
+		return
+	}
+	ctx, end := context.WithTimeout(n.ctx, n.config.DialTimeout)
+	c.endLook = end
+	n.running.Go(func() { n.look(ctx, c) })
+}
+
+// look finds out to which server another connection leads. If it is not the one that is connected, this connection ends.
+func (n *Node) look(ctx context.Context, c *conn) {
+	found, err := n.find(ctx)
+	n.mu.Lock()
+	c.endLook()
+	c.endLook = nil
+	left := false
+	if err == nil && c == n.conn {
+		n.pipeline.Life.Found(c.server, found)
+		left = n.pipeline.Left()
+	}
+	n.mu.Unlock()
+	if left { // otherwise the last answer ends it
+		c.Cut()
+	}
+}
+
+// find makes a connection of its own to ask who the server is.
+func (n *Node) find(ctx context.Context) (found wire.Identity, err error) {
+	c := conn{}
+	var login [][]string
+	if n.config.Pool == nil {
+		c.transport, login, err = Dial(ctx, *n.config.Server)
+	} else {
+		c.transport, err = dialLike(ctx, n.config.Pool)
+	}
+	if err != nil {
+		return found, err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, c.Cut)()
+	login = slices.DeleteFunc(login, func(words []string) bool { return words[0] != "AUTH" })
+	err = c.exchange(append(login, infos...))
+	return c.server, err
+}
