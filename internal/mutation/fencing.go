@@ -64,6 +64,8 @@ var guardMutations = []Mutation{
 		"internal/wire/guard.go", "\t\tg.why = r.Err\n", "\t\tg.why = nil\n"},
 	{"stamp-push-ignored", "a server whose stamp may have changed does not vote until it has answered what it is",
 		"internal/wire/guard.go", "if g.why == nil && g.MaxTTL > 0 {", "if false {"},
+	{"look-off", "a name that leads to another server is noticed while the former one works",
+		"internal/wire/life.go", "if l.LookEvery == 0 || l.state != Serving {", "if true || l.state != Serving {"},
 	{"guard-bars-holders", "a holder may give its lock back at once to a node that has forgotten it",
 		"internal/form/exclusive.go", "Parse: parseExtend, Creates: true", "Parse: parseExtend, Votes: true, Creates: true"},
 }

@@ -62,7 +62,7 @@ func newClient(w *world, number int) *client {
 	for _, s := range w.servers {
 		l := &line{world: w, client: c, server: s, guard: wire.Guard{MaxTTL: w.plan.Guard}, stood: map[string]stood{}}
 		l.commands = &wire.Pipeline[order]{
-			Life:    wire.Life{Least: minPause, Most: maxPause, MostCostly: maxCostly, Random: c.atRandom},
+			Life:    wire.Life{Least: minPause, Most: maxPause, MostCostly: maxCostly, LookEvery: w.plan.LookEvery, Random: c.atRandom},
 			Timeout: nodeTimeout, First: dialTimeout, MaxOverdue: maxOverdue,
 		}
 		c.lines = append(c.lines, l)

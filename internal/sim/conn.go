@@ -23,6 +23,7 @@ type message struct {
 // order, later or never.
 type conn struct {
 	*line
+	server *server // to which the name of the node led
 	number int
 
 	pushes   bool // RESP3 is spoken
@@ -40,6 +41,14 @@ type conn struct {
 	killed  bool          // the server reads no more of it
 	cut     bool          // the client receives nothing more from it
 	blocked time.Duration // until when nothing gets through
+}
+
+// newConn begins one, to where the name of the node leads.
+func (l *line) newConn() *conn {
+	l.made++
+	c := &conn{line: l, server: l.server, number: l.made, blocked: l.blocked}
+	l.conns = append(l.conns, c)
+	return c
 }
 
 // stream is what is on its way in one direction.

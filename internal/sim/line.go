@@ -13,6 +13,7 @@ const (
 	nodeTimeout = 50 * time.Millisecond
 	maxOverdue  = 200 * time.Millisecond
 	dialTimeout = 100 * time.Millisecond
+	lookTimeout = 200 * time.Millisecond // nothing takes as long, unless something is in the way
 	minPause    = 10 * time.Millisecond
 	maxPause    = 100 * time.Millisecond
 	maxCostly   = 200 * time.Millisecond
@@ -62,7 +63,6 @@ type stood struct {
 
 var (
 	errUnreachable = errors.New("unreachable")
-	errAnother     = errors.New("the server has become another one")
 	errQuarantined = errors.New("not asked: the server may have forgotten locks")
 )
 
@@ -229,9 +229,7 @@ func (l *line) dial() {
 // nobody answers. Where there is no process the kernel refuses it, if it is there.
 func (l *line) connect() {
 	l.dialing = true
-	l.made++
-	c := &conn{line: l, number: l.made, blocked: l.blocked}
-	l.conns = append(l.conns, c)
+	c := l.newConn()
 	ended := false
 	failed := func(cheap bool) {
 		if ended {
@@ -256,6 +254,7 @@ func (l *line) connect() {
 			}
 			l.wake()
 			l.restamp(c)
+			l.look(c)
 		})
 	}})
 	l.client.after(dialTimeout, func() { failed(false) })

@@ -44,6 +44,8 @@ type Plan struct {
 	// Guard keeps nodes from voting that have come up less than that ago, or in the place of
 	// others; 0 means that nothing does. No TTL is longer.
 	Guard time.Duration
+	// LookEvery is how often clients look where the name of a node leads; 0 means never.
+	LookEvery time.Duration
 	// Handoff is for how long a client passes a lock on from hand to hand; 0 means that none does.
 	Handoff time.Duration
 	Steps   []Step
@@ -114,6 +116,7 @@ const (
 	Beside      // likewise, in the place of what a writer sets that waits
 	Throng      // readers, or those who want a permit, come and go
 	Promote     // a replica takes a node's place, without what the node has done in the time before; it keeps its connections
+	Move        // the name of a node leads to another server; the former one goes on with those who are connected
 )
 
 // drift is the library's default allowance.
@@ -168,6 +171,7 @@ func NewPlan(seed uint64) Plan {
 	p.reads(rand.New(rand.NewPCG(seed, 0x8cb92ba72f3d8dd7)))
 	p.promotes(rand.New(rand.NewPCG(seed, 0x2545f4914f6cdd1d)))
 	p.permits(rand.New(rand.NewPCG(seed, 0xe7037ed1a0b428db)))
+	p.moves(rand.New(rand.NewPCG(seed, 0xd1342543de82ef95)))
 	return p
 }
 
@@ -191,6 +195,26 @@ func (p *Plan) promotes(r *rand.Rand) {
 	}
 	for range 1 + r.IntN(4) {
 		p.Steps = append(p.Steps, Step{At: upTo(r, horizon+time.Millisecond), Kind: Promote, Node: r.IntN(p.Nodes+1) - 1})
+	}
+}
+
+// moves has the names of nodes lead to other servers in some plans with a guard, which makes up for the time until all clients have
+// noticed. One that stands still, or reaches the former server only, would not notice.
+func (p *Plan) moves(r *rand.Rand) {
+	if p.Guard == 0 || p.Kept || r.IntN(4) > 0 {
+		return
+	}
+	p.LookEvery = time.Duration(100+r.IntN(900)) * time.Millisecond
+	p.Guard += p.LookEvery + lookTimeout + maxOverdue
+	for i := range p.Steps {
+		switch s := &p.Steps[i]; s.Kind {
+		case Crash, Replace, Promote:
+			if r.IntN(4) > 0 {
+				s.Kind, s.For = Move, 0
+			}
+		case Pause, Freeze, Partition:
+			s.Kind = Cut
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ type server struct {
 	frozen   time.Duration // until when it stands still
 	conns    []*conn       // with something to read, in the order in which it came
 
-	data    map[string]bool    // keys under which somebody has had data here
+	data    map[string]bool    // keys under which somebody has had data on this node
 	tracked map[string][]*conn // where a key was read with it since it changed last
 	current *conn              // whose command is carried out
 }
@@ -92,7 +92,7 @@ func (s *server) handle(c *conn, m message) {
 		s.publish(m.note)
 		c.deliver(func() { m.done(number(1)) })
 	case c.former && does(m.cmd) != observe:
-		v := wire.Value{Kind: '-', Text: []byte("READONLY You can't write against a read only replica.")}
+		v := wire.Value{Kind: '-', Text: []byte(errReplica.Message)}
 		c.deliver(func() { m.done(v) })
 	default:
 		v, knows := noScript, m.source || s.plan.Kept // to ask again is a trouble too
@@ -232,6 +232,8 @@ func (s *server) trouble(step Step, c *client) {
 		s.log("another takes the place of node %d after %v", s.number, step.For)
 		s.amnesia = true
 		s.crash(step.For, false)
+	case step.Kind == Move:
+		s.move()
 	case step.Kind == Lapse && held && s.up: // as if a clock is set; its counter stays
 		s.log("node %d: %s lapses before its time", s.number, key)
 		s.lapsed = true
@@ -301,12 +303,22 @@ func (s *server) flush() {
 func (s *server) dropped() {
 	s.restamped(nil)
 	for _, client := range s.clients {
-		for _, c := range client.lines[s.number].conns {
+		for _, c := range s.connsOf(client) {
 			if c.tracking {
 				s.push(c, c.trackingActive)
 			}
 		}
 	}
+}
+
+// connsOf returns the connections of a client to this server.
+func (s *server) connsOf(client *client) (conns []*conn) {
+	for _, c := range client.lines[s.number].conns {
+		if c.server == s {
+			conns = append(conns, c)
+		}
+	}
+	return conns
 }
 
 // crash ends the process, and starts it again, or another, after d.
@@ -340,8 +352,8 @@ func (s *server) crash(d time.Duration, durable bool) {
 	}
 	for _, client := range s.clients {
 		l := client.lines[s.number]
-		conns := l.conns
-		l.conns = nil // the client makes another at once
+		conns := s.connsOf(client)
+		l.conns = slices.DeleteFunc(l.conns, func(c *conn) bool { return c.server == s }) // the client makes another at once
 		for _, c := range conns {
 			c.killed, c.inbox = true, nil
 			c.breakOff(1)
@@ -359,10 +371,24 @@ func (s *server) promote() {
 	s.identity.Before = former.History
 	s.identity.Process, s.replica = cmp.Or(s.replica, s.identity.Process), former.Process
 	for _, client := range s.clients {
-		for _, c := range client.lines[s.number].conns {
+		for _, c := range s.connsOf(client) {
 			// One without pushes may not notice that the server was away, and that is no promise.
 			c.former = c.process != s.identity.Process || !c.tracking
 		}
+	}
+}
+
+// move has the name of the node lead to another server, which knows nothing.
+func (s *server) move() {
+	s.log("the name of node %d leads to another server", s.number)
+	s.amnesia, s.patience = true, longPatience
+	next := newServer(s.world, s.number)
+	next.life = s.life + 100 // the former one may get others
+	next.begins()
+	next.stamped, next.data = stamp{}, s.data
+	s.servers[s.number] = next
+	for _, client := range s.clients {
+		client.lines[s.number].server = next
 	}
 }
 

@@ -100,7 +100,7 @@ func (w *world) step(s Step) {
 		w.rush(s)
 	case Throng:
 		w.throng(s)
-	case Freeze, Crash, Cut, Partition, Vanish, Stall, Stray, Data, Lapse, Replace, Touch, Flush, CounterData, Beside, Promote:
+	case Freeze, Crash, Cut, Partition, Vanish, Stall, Stray, Data, Lapse, Replace, Touch, Flush, CounterData, Beside, Promote, Move:
 		for i, server := range w.servers {
 			if s.Node == i || s.Node == AllNodes {
 				server.trouble(s, c)

@@ -37,34 +37,74 @@ func (l *line) stampChanged(c *conn) {
 // identify asks the server of a connection who it is, and then for its stamp.
 func (l *line) identify(c *conn) {
 	answered := false
-	wrong := func() {
-		answered = true
-		if c != l.conn {
-			return
-		}
-		if l.commands.Life.Wrong(errAnother); l.commands.Left() {
-			c.breakOff(0)
-		}
-	}
 	l.client.after(nodeTimeout+maxOverdue, func() { // as with any other command
 		if !answered && c == l.conn {
 			c.breakOff(0)
 		}
 	})
+	wrong := func() {
+		answered = true
+		l.wrong(c, errReplica)
+	}
 	c.send(message{asks: true, refused: wrong, greeted: func(server wire.Identity) {
 		answered = true
-		switch {
-		case c != l.conn:
-		case !server.Holds(c.identity.Stamp()):
-			wrong()
-		default:
-			c.identity = server
-			l.stamp(c, l.guard.Connected(l.client.mono.Now(), server), func(err error) {
-				if wire.Wrong(err) {
-					wrong()
-				}
-			})
+		if l.found(c, server); c != l.conn || l.commands.Life.State() != wire.Serving {
+			return
 		}
+		c.identity = server
+		l.stamp(c, l.guard.Connected(l.client.mono.Now(), server), func(err error) {
+			if wire.Wrong(err) {
+				l.wrong(c, err)
+			}
+		})
+	}})
+}
+
+// errReplica is what a server that was a master says, to whatever it is asked.
+var errReplica = wire.NewServerError("READONLY You can't write against a read only replica.")
+
+// wrong records that the server of a connection is not the one to be asked.
+func (l *line) wrong(c *conn, why error) {
+	if c == l.conn {
+		l.commands.Life.Wrong(why)
+		l.leave(c)
+	}
+}
+
+// found takes which server was found.
+func (l *line) found(c *conn, server wire.Identity) {
+	if c == l.conn {
+		l.commands.Life.Found(c.identity, server)
+		l.leave(c)
+	}
+}
+
+// leave ends a connection to the wrong server that has nothing under way.
+func (l *line) leave(c *conn) {
+	if l.commands.Left() {
+		c.breakOff(0)
+	}
+}
+
+// look asks over a connection of its own where the name of the node leads, when it is time.
+func (l *line) look(c *conn) {
+	if c != l.conn || l.resting { // nothing moves any more
+		return
+	}
+	now := l.client.mono.Now()
+	due, next := l.commands.Life.Look(now)
+	if next.IsZero() {
+		return
+	}
+	l.client.after(l.client.mono.until(next)+1, func() { l.look(c) })
+	if !due {
+		return
+	}
+	other := l.newConn()
+	l.client.after(lookTimeout, func() { other.cut = true })
+	other.send(message{asks: true, refused: func() {}, greeted: func(server wire.Identity) {
+		other.cut = true
+		l.found(c, server)
 	}})
 }
 
