@@ -3,11 +3,14 @@ package redlock_test
 import (
 	"context"
 	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -72,4 +75,92 @@ func TestRestartGuard_AFailoverThatLosesTheLockGivesNoSecondHolder(t *testing.T)
 		services["b:6379"].FailOverLate()
 		requireSecondHolder(t, first, program(), !guarded)
 	})
+}
+
+// The names of two of three nodes lead to other servers while the former ones live, and another program connects afterwards. It takes the guard
+// and the looks to have no second holder.
+func TestRestartGuard_NamesThatMoveWhileTheFormerServersLiveGiveNoSecondHolder(t *testing.T) {
+	t.Parallel()
+	const ttl, guard, often = time.Second, 3 * time.Second, time.Second
+	inParallel(t, map[string]struct {
+		guard, look time.Duration
+		second      bool
+	}{
+		"with both":         {guard, often, false},
+		"without the looks": {guard, 0, true},
+		"without the guard": {0, often, true},
+	}, func(t *testing.T, tt struct {
+		guard, look time.Duration
+		second      bool
+	}) {
+		servers := testredis.Real(t, 5)
+		leads := map[string]*atomic.Pointer[testredis.Process]{"a:6379": {}, "b:6379": {}, "c:6379": {}}
+		for i, name := range []string{"a:6379", "b:6379", "c:6379"} {
+			leads[name].Store(servers[i])
+			testredis.InUse(t, servers[i], name, time.Hour)
+		}
+		program := func() *redlock.Locker {
+			opts := []pool.Option{pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, network, leads[address].Load().Addr())
+			})}
+			if tt.guard > 0 {
+				opts = append(opts, pool.WithRestartGuard(tt.guard))
+			}
+			nodes := open(t, []string{"redis://a:6379", "redis://b:6379", "redis://c:6379"}, opts...)
+			for i, n := range nodes {
+				config := (*node.Node)(n).Config()
+				config.LookEvery = tt.look
+				nodes[i] = (*pool.Node)(node.New(config))
+				t.Cleanup(func() { require.NoError(t, nodes[i].Close()) })
+			}
+			return lockerOver(t, nodes, redlock.TTL(ttl))
+		}
+		before := program()
+		unlock(t, take(t, before, "name"))
+		leads["a:6379"].Store(servers[3])
+		leads["b:6379"].Store(servers[4])
+		require.Equal(t, tt.second, twoHold(t, before, program()))
+	})
+}
+
+// twoHold has two programs take a lock again and again, until both hold it at once, or each has had it several times on the same servers.
+func twoHold(t *testing.T, before, after *redlock.Locker) bool {
+	t.Helper()
+	var (
+		mu      sync.Mutex
+		present *redlock.Lock
+		two     bool
+		turns   int // of the second, and then of the first
+	)
+	over := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return two || turns == 40
+	}
+	contend := func(program *redlock.Locker, first bool) {
+		for !over() {
+			lock, err := program.TryLock(t.Context(), "name")
+			if err == nil {
+				mu.Lock()
+				two = two || present != nil && present.Err() == nil && lock.Err() == nil
+				present = lock
+				if first == (turns >= 20) && turns < 40 {
+					turns++
+				}
+				mu.Unlock()
+			}
+			<-time.After(5 * time.Millisecond)
+			if err == nil {
+				mu.Lock()
+				present = nil
+				mu.Unlock()
+				_ = lock.Unlock(t.Context())
+			}
+		}
+	}
+	var programs sync.WaitGroup
+	programs.Go(func() { contend(before, true) })
+	programs.Go(func() { contend(after, false) })
+	programs.Wait()
+	return two
 }
