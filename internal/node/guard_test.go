@@ -250,6 +250,28 @@ func (k *keeper) pushes(t *testing.T, text string, change func()) {
 	synctest.Wait()
 }
 
+// Each answer shows an age that is younger by the time for which it was on its way.
+func TestGuard_AQuarantineIsReportedOnceAlthoughItsStampIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, time.Second)
+		late := k.fake.answer
+		k.fake.answer = func(c *peer, args []string) string {
+			answer := late(c, args)
+			if args[0] == "EVAL" {
+				pass(time.Duration(k.stamps()) * 10 * time.Millisecond)
+			}
+			return answer
+		}
+		n, seen := k.open(t, withGuard(guard)), make(reports, 10)
+		n.Report(seen, 0)
+		require.ErrorIs(t, ask(t, n, newAcquire("key", "token", time.Second)).Err, nodeerr.ErrQuarantined)
+		pass(time.Second)
+		require.Equal(t, 2, k.stamps())
+		require.Equal(t, node.Health{Up: true, Quarantined: true, Left: 9100 * time.Millisecond}, seen.next(t))
+		require.Empty(t, seen)
+	})
+}
+
 const everything = ">2\r\n$10\r\ninvalidate\r\n_\r\n"
 
 func TestGuard_AStampThatMayHaveChangedIsReadAgain(t *testing.T) {

@@ -46,6 +46,13 @@ func standingOf(now time.Time, h *Health) standing {
 	return s
 }
 
+// differs reports whether it is worth telling that a server votes from now on, or not. The age of a stamp is known but for the time for
+// which it was on its way.
+func (s standing) differs(from standing) bool {
+	later := s.until.Sub(from.until)
+	return s.quarantined != from.quarantined || s.stamped != from.stamped || later.Abs() >= time.Second
+}
+
 // Report notifies r, under the number node, until Unreport. If the node is connected, r is notified of that at once.
 func (n *Node) Report(r Reporter, node int) {
 	n.mu.Lock()

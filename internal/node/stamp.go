@@ -110,7 +110,7 @@ func (n *Node) stampedLocked(c *conn, a *answer) {
 		return
 	}
 	n.askStampLocked(now, next)
-	if h := n.healthLocked(now); next == nil && standingOf(now, &h) != n.health.votes {
+	if h := n.healthLocked(now); next == nil && standingOf(now, &h).differs(n.health.votes) {
 		h.Same, n.health.votes = true, standingOf(now, &h)
 		n.reportLocked(h)
 	}
