@@ -81,7 +81,7 @@ func (l *lock) mayChange(set, check *history.Op, changes []*history.Op) bool {
 
 // forgets reports whether a fault makes the node lose keys, or may do so.
 func forgets(f *history.Op, node int) bool {
-	for _, what := range []string{"restart", "snapshot", "flush", "replace", "delete", "eviction", "node-set"} {
+	for _, what := range []string{"restart", "snapshot", "fail-over", "flush", "replace", "delete", "eviction", "node-set"} {
 		if concerns(f, node) && strings.HasPrefix(strings.TrimPrefix(f.What, "old-"), what) {
 			return true
 		}

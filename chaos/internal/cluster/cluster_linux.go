@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -31,7 +32,8 @@ type Cluster struct {
 
 	mu        sync.Mutex
 	servers   []*Server
-	links     [][]*Link // by client and server
+	standbys  map[int]*Server // of some servers, by their numbers
+	links     [][]*Link       // by client and server
 	databases []*Postgres
 
 	routing sync.Mutex
@@ -51,7 +53,7 @@ func New(ctx context.Context, config Config) (*Cluster, error) {
 	if dir == "" {
 		dir = scratch
 	}
-	c := &Cluster{lost: map[Path]bool{}, links: make([][]*Link, config.Clients)}
+	c := &Cluster{lost: map[Path]bool{}, standbys: map[int]*Server{}, links: make([][]*Link, config.Clients)}
 	if err := c.start(ctx, dir, config); err != nil {
 		return nil, errors.Join(fmt.Errorf("cluster: %w", err), c.Close())
 	}
@@ -154,7 +156,7 @@ func (c *Cluster) Close() error {
 			err = errors.Join(err, link.close())
 		}
 	}
-	for _, s := range c.servers {
+	for _, s := range slices.AppendSeq(c.servers, maps.Values(c.standbys)) {
 		err = errors.Join(err, s.close())
 	}
 	for _, p := range c.databases {
@@ -163,7 +165,7 @@ func (c *Cluster) Close() error {
 	for _, n := range c.clients {
 		err = errors.Join(err, n.close())
 	}
-	c.links, c.servers, c.databases, c.clients = nil, nil, nil, nil
+	c.links, c.servers, c.standbys, c.databases, c.clients = nil, nil, nil, nil, nil
 	if c.dir == "" {
 		return err
 	}

@@ -15,13 +15,13 @@ const lossDelay = 200 * time.Millisecond
 // Link is the relay between a client and a server: what it does to all their connections, those to come too. All methods
 // may be called from any goroutine.
 type Link struct {
-	server   string // its address
 	listener net.Listener
 	ctx      context.Context // of the relay
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 
 	mu                 sync.Mutex
+	server             string // its address
 	loss               float64
 	toServer, toClient way
 	connections        map[*connection]struct{}

@@ -70,7 +70,10 @@ func (l *Link) accept() {
 // serve relays a connection until it has ended in both directions.
 func (l *Link) serve(c *connection) {
 	defer c.near.Close()
-	far, err := (&net.Dialer{}).DialContext(c.ctx, "tcp", l.server)
+	l.mu.Lock()
+	server := l.server
+	l.mu.Unlock()
+	far, err := (&net.Dialer{}).DialContext(c.ctx, "tcp", server)
 	if err != nil {
 		if l.pass(c.ctx, ToClient) {
 			reset(c.near)

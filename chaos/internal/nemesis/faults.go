@@ -4,6 +4,7 @@ package nemesis
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -18,6 +19,9 @@ func Sound() []Fault {
 		{"restart-empty", Guarded, restartEmpty},
 		{"restart-empty", Guarded, restartEmpty},
 		{"old-snapshot", Guarded, oldSnapshot},
+		{"fail-over", Guarded, failOver},
+		{"fail-over", Guarded, failOver},
+		{"fail-over", Guarded, failOver},
 		{"kill", Lasting, killServers},
 		{"kill", Lasting, killServers},
 		{"kill", Lasting, killServers},
@@ -61,12 +65,16 @@ func freezeServers(a *attack) error {
 		func() error { return each(servers, func(j int) error { return a.Cluster.Server(j).Thaw() }) })
 }
 
-// restart ends servers without warning, does something while they are down, and starts them again. With a restart guard it is a minority
-// mostly, because nobody gets a lock while a majority is quarantined.
-func (a *attack) restart(what string, between func(*cluster.Server) error) error {
+// quarantine makes it a minority mostly that forgets: with a restart guard nobody gets a lock while a majority is quarantined.
+func (a *attack) quarantine() {
 	if a.Guard > 0 && a.dice.IntN(4) > 0 {
 		a.nodes = a.nodes[:min(len(a.nodes), len(a.Nodes)/2)]
 	}
+}
+
+// restart ends servers without warning, does something while they are down, and starts them again.
+func (a *attack) restart(what string, between func(*cluster.Server) error) error {
+	a.quarantine()
 	release, ok := a.take("server", a.nodes...)
 	if !ok {
 		return nil
@@ -99,6 +107,22 @@ func oldSnapshot(a *attack) error {
 	wait(a.ctx, 2*a.lasting)
 	release()
 	return errors.Join(err, a.restart("old-snapshot", (*cluster.Server).Restore))
+}
+
+// failOver has nodes fail over behind their names: every other time without what they have done meanwhile.
+func failOver(a *attack) error {
+	a.quarantine()
+	nodes := slices.DeleteFunc(slices.Clone(a.nodes), func(j int) bool { return !a.Cluster.HasStandby(j) })
+	release, ok := a.take("server", nodes...)
+	if !ok || len(nodes) == 0 {
+		return nil
+	}
+	defer release()
+	lags := func() error { return nil }
+	if a.dice.IntN(2) == 0 {
+		lags = func() error { return each(nodes, a.Cluster.Lag) }
+	}
+	return a.during("fail-over", nodes, nil, lags, func() error { return each(nodes, a.Cluster.FailOver) })
 }
 
 // command sends a command to the nodes, and another when the fault is over.

@@ -25,6 +25,8 @@ const (
 	nodes   = 5
 	clients = 4
 	workers = 40 // of each client
+	// standbys is how many nodes may fail over behind their names: a majority, as whatever one node forgets does no harm.
+	standbys = 3
 
 	nodeTimeout = 300 * time.Millisecond // the default of the library
 	guard       = 5 * time.Second        // above 3 s, twice the node timeout and the difference of the clocks, for fences
@@ -94,6 +96,13 @@ func Start(ctx context.Context, c Config) (w *World, err error) {
 	}
 	if err := client.MakeRegisters(ctx, w.postgres.DSN()); err != nil {
 		return w, err
+	}
+	for j := range standbys {
+		if w.guard() > 0 && len(w.Faults) > 0 {
+			if err := w.cluster.AddStandby(j); err != nil {
+				return w, err
+			}
+		}
 	}
 	for i := range clients {
 		p, err := w.launch(i, w.nodes)
