@@ -38,7 +38,7 @@ func (n *Node) connect(last *conn) (*conn, error) {
 			if err == nil && !n.doubts() {
 				return c, nil
 			}
-			if slices.ContainsFunc(hangUps, func(is error) bool { return errors.Is(err, is) }) {
+			if HungUp(err) {
 				err = &wire.HangUp{Err: err}
 			}
 			c.Cut() // so that a pool does not keep it
@@ -61,8 +61,11 @@ func (n *Node) connect(last *conn) (*conn, error) {
 // errFormer is about a connection that a pool has kept.
 var errFormer = errors.New("nodeerr: it leads to the server whose place another has taken")
 
-// hangUps are the errors of a connection that the other side has ended.
-var hangUps = []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNRESET, syscall.EPIPE}
+// HungUp reports whether an error is that of a connection which the other side has ended.
+func HungUp(err error) bool {
+	ends := []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNRESET, syscall.EPIPE}
+	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
+}
 
 // transport connects to the server of the configuration, or borrows a connection of the pool, which has logged in.
 func (n *Node) transport(ctx context.Context) (_ transport, login [][]string, err error) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,7 @@ type facts struct {
 	ip   net.IP            // where the connection led; nil for a Unix socket
 	cert *x509.Certificate // of the server; nil without TLS
 
+	hangUps []string          // commands on which the connection is closed, which programs and doctor go without
 	info    map[string]string // of INFO; nil if it was refused
 	noInfo  string            // why
 	config  map[string]string // the settings that CONFIG GET has shown
@@ -100,7 +102,7 @@ func (f *facts) gather(ctx context.Context, o *Options) {
 	}
 	probe := o.Prefix + "doctor-" + rand.Text()
 	for _, step := range []func(context.Context, *conn, *Options){
-		f.look, f.measure,
+		f.tryHangUps, f.look, f.measure,
 		func(ctx context.Context, c *conn, o *Options) { f.since(ctx, c, o); f.try(ctx, c, o, probe) },
 		f.scan,
 	} {
@@ -121,11 +123,44 @@ func (f *facts) gather(ctx context.Context, o *Options) {
 	f.lock = f.tryLock(ctx, o, strings.TrimPrefix(probe, o.Prefix))
 }
 
+// tryHangUps finds the commands on which the connection is closed, if any.
+func (f *facts) tryHangUps(ctx context.Context, c *conn, o *Options) {
+	greets := [][]string{{"INFO", "server"}, {"CLIENT", "ID"}, {"CONFIG", "GET", "save"}, {"PUBSUB", "NUMSUB", "x"}, {"HELLO", "3"}}
+	if _, _ = c.do(ctx, "PING"); c.err != nil {
+		return
+	}
+	if c.all(ctx, greets...); c.err == nil {
+		return
+	}
+	for _, words := range greets {
+		one, err := f.connect(ctx, o)
+		if err != nil {
+			c.err = err
+			return
+		}
+		_, _ = one.do(ctx, words...)
+		one.Close()
+		if node.HungUp(one.err) {
+			f.hangUps = append(f.hangUps, words[0])
+		} else if one.err != nil {
+			c.err = one.err
+			return
+		}
+	}
+	if len(f.hangUps) > 0 {
+		c.err = nil
+	}
+}
+
+// errHangsUp stands for the answer to a command that is not sent.
+var errHangsUp = &nodeerr.ServerError{Message: "the connection is closed"}
+
 // conn is a connection whose commands are bounded. After a failure it carries out no more, so that who uses it may look at err last.
 type conn struct {
 	*client.Client
 	timeout time.Duration // of the next command
 	settled time.Duration // of those after the first
+	hangUps []string      // commands that are not sent
 	err     error         // why the connection is of no use any more
 }
 
@@ -138,11 +173,14 @@ func (f *facts) connect(ctx context.Context, o *Options) (*conn, error) {
 	if err != nil {
 		return nil, within(bounded, timeout, err)
 	}
-	return &conn{Client: c, timeout: timeout, settled: o.Timeout}, nil
+	return &conn{Client: c, timeout: timeout, settled: o.Timeout, hangUps: f.hangUps}, nil
 }
 
 // do sends one command. It returns neither a reply nor a refusal if there is no answer.
 func (c *conn) do(ctx context.Context, words ...string) (reply any, refusal *nodeerr.ServerError) {
+	if slices.Contains(c.hangUps, words[0]) {
+		return nil, errHangsUp
+	}
 	replies := c.all(ctx, words)
 	if replies == nil {
 		return nil, nil
@@ -230,6 +268,8 @@ func (f *facts) identify(ctx context.Context, c *conn) (id int64) {
 	text, isText := reply.(string)
 	switch {
 	case c.err != nil:
+	case refusal == errHangsUp:
+		f.noInfo = "INFO, on which the connection is closed"
 	case refusal != nil && refusal.Code == "NOPERM":
 		f.noInfo = "the right +info"
 	case refusal != nil:

@@ -2,14 +2,11 @@ package doctor
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
-	"github.com/quorumlock/quorumlock/internal/form"
-	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -59,17 +56,9 @@ func (f *facts) since(ctx context.Context, c *conn, o *Options) {
 
 // prepare does what a program does that connects with the restart guard: it stamps the server. It returns why that has failed.
 func (f *facts) prepare(ctx context.Context, o *Options) error {
-	n := f.node(o, o.RestartGuard)
+	n := f.node(ctx, o, o.RestartGuard)
 	defer n.Close()
-	answer := make(outcome, 1)
-	err := n.Send(time.Now(), form.Probe(o.Prefix, rand.Text(), false), answer, wire.Tag{})
-	if err == nil {
-		select {
-		case err = <-answer:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	err := ask(ctx, n, o)
 	var quarantined *nodeerr.QuarantineError
 	switch {
 	case errors.As(err, &quarantined):
@@ -79,12 +68,6 @@ func (f *facts) prepare(ctx context.Context, o *Options) error {
 	}
 	return err
 }
-
-// outcome receives the reply to a command. It has room for one.
-type outcome chan error
-
-// Reply implements [wire.Receiver].
-func (o outcome) Reply(_ wire.Tag, r *wire.Reply) { o <- r.Err }
 
 func prepared(x *examination, f *facts) []Finding {
 	var refusal *nodeerr.ServerError

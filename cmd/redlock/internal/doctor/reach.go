@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -35,6 +36,8 @@ var reachChecks = []check{
 		why: "When it has expired, no program can connect to the node any more."},
 	{name: "proxy", docs: "server-settings", node: proxy,
 		why: "A proxy that spreads commands over several connections or servers lets releases overtake acquires: locks get lost or stay."},
+	{name: "hang-ups", docs: "server-settings", node: hangUps,
+		why: "Programs leave out what the connection is closed on: without HELLO waiters poll, and without INFO or CLIENT nobody notices that a server was replaced, or is configured twice."},
 	{name: "identity", docs: "managed-services", need: info(), node: identity,
 		why: "A server is recognised by its run_id, and for the restart guard by its master_replid too."},
 	{name: "version", docs: "nodes", need: info("redis_version"),
@@ -167,6 +170,20 @@ func proxy(_ *examination, f *facts) []Finding {
 	return nil
 }
 
+// hangUps is about what is asked in a greeting.
+func hangUps(x *examination, f *facts) []Finding {
+	asks := slices.DeleteFunc(slices.Clone(f.hangUps), func(command string) bool { return !slices.Contains([]string{"HELLO", "INFO", "CLIENT"}, command) })
+	const fix = "let the URL name the server itself, or a proxy that forwards whole connections (TCP)"
+	what := "the connection is closed on " + strings.Join(asks, ", ")
+	switch {
+	case len(asks) == 0:
+		return nil
+	case x.guarded(f) && !slices.Equal(asks, []string{"HELLO"}):
+		return fault(what+": with the restart guard the node never grants locks", fix)
+	}
+	return warning(what, fix)
+}
+
 func identity(x *examination, f *facts) []Finding {
 	const fix = "use a service whose INFO shows run_id and master_replid of the process that holds the data"
 	switch {
@@ -202,7 +219,7 @@ func (f *facts) tooOld() bool {
 }
 
 func resp3(_ *examination, f *facts) []Finding {
-	if f.resp3 == nil {
+	if f.resp3 == nil || errors.Is(f.resp3, errHangsUp) {
 		return nil
 	}
 	return warning("the server rejects HELLO 3: "+quoted(f.resp3.Error()),

@@ -2,8 +2,10 @@ package doctor_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -145,6 +147,65 @@ func TestExamine_FindsAProxyThatLeadsToSeveralServers(t *testing.T) {
 	var turn atomic.Int64
 	balancer := relay(t, func() string { return all[turn.Add(1)%2].Addr() }, forward)
 	finds(t, append(serversOf(all[2:]), serverAt(balancer)), patient(doctor.Options{}), is(doctor.Fault, "proxy", balancer))
+}
+
+// Programs use such a proxy, so it is not called unreachable.
+func TestExamine_FindsAProxyThatClosesTheConnectionOnACommand(t *testing.T) {
+	t.Parallel()
+	const guard = time.Hour
+	for name, test := range map[string]struct {
+		closes   string
+		guard    time.Duration
+		severity doctor.Severity
+		shows    string
+	}{
+		"on HELLO":                  {"HELLO", 0, doctor.Warning, "the connection is closed on HELLO"},
+		"on HELLO, guarded":         {"HELLO", guard, doctor.Warning, "the connection is closed on HELLO"},
+		"on INFO":                   {"INFO", 0, doctor.Warning, "the connection is closed on INFO"},
+		"on INFO, guarded":          {"INFO", guard, doctor.Fault, "with the restart guard the node never grants locks"},
+		"on CLIENT":                 {"CLIENT", 0, doctor.Warning, "the connection is closed on CLIENT"},
+		"on CLIENT, guarded":        {"CLIENT", guard, doctor.Fault, "with the restart guard the node never grants locks"},
+		"on HELLO, INFO and CLIENT": {"HELLO INFO CLIENT", 0, doctor.Warning, "the connection is closed on INFO, CLIENT, HELLO"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := wellSetServers(t, 3)
+			if test.guard > 0 {
+				stamp(t, 2*test.guard, all...)
+			}
+			proxy := listener(t, func(c net.Conn) { closeOn(c, all[0].Addr(), strings.Fields(test.closes)) })
+			s := serverAt(proxy)
+			if test.guard > 0 {
+				s.Address = all[0].Addr() // of the stamp
+				s.Dial = dialer(proxy)
+			}
+			r := finds(t, append(serversOf(all[1:]), s), patient(doctor.Options{RestartGuard: test.guard}), is(test.severity, "hang-ups", s.Address))
+			require.Contains(t, r.Findings[0].What, test.shows)
+		})
+	}
+}
+
+// closeOn forwards commands to a server until one of these comes.
+func closeOn(c net.Conn, server string, closes []string) {
+	to, err := net.Dial("tcp", server)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	go func() { _, _ = io.Copy(c, to) }()
+	for commands := redis.NewConn(c, 0, 0); ; {
+		words, err := redis.Strings(commands.Receive())
+		if err != nil || slices.Contains(closes, words[0]) {
+			return
+		}
+		text := fmt.Sprintf("*%d\r\n", len(words))
+		for _, word := range words {
+			text += bulk(word)
+		}
+		if _, err := io.WriteString(to, text); err != nil {
+			return
+		}
+	}
 }
 
 func TestExamine_FindsAServerThatIsTooFarAway(t *testing.T) {

@@ -2,13 +2,16 @@ package doctor
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -23,16 +26,41 @@ var lockChecks = []check{
 // trialTTL is the TTL of the lock that is taken. It is long enough for a server that takes long over each command.
 const trialTTL = 30 * time.Second
 
-// node makes a node of the server, as a program does, with a restart guard unless maxTTL is 0.
-func (f *facts) node(o *Options, maxTTL time.Duration) *node.Node {
-	return node.New(node.Config{
+// node makes a node of the server, as a program does, with a restart guard unless maxTTL is 0. It has found out on what the connection is
+// closed.
+func (f *facts) node(ctx context.Context, o *Options, maxTTL time.Duration) *node.Node {
+	n := node.New(node.Config{
 		Addr: f.addr, Server: f.to, Timeout: o.Timeout, DialTimeout: client.ConnectTimeout(o.Timeout), MaxOverdue: time.Second, MaxTTL: maxTTL,
 	})
+	for len(f.hangUps) > 0 && node.HungUp(ask(ctx, n, o)) && ctx.Err() == nil {
+		<-time.After(10 * time.Millisecond)
+	}
+	return n
+}
+
+// outcome receives the reply to a command. It has room for one.
+type outcome chan error
+
+// Reply implements [wire.Receiver].
+func (o outcome) Reply(_ wire.Tag, r *wire.Reply) { o <- r.Err }
+
+// ask returns why a node would grant no lock.
+func ask(ctx context.Context, n *node.Node, o *Options) error {
+	answer := make(outcome, 1)
+	if err := n.Send(time.Now(), form.Probe(o.Prefix, rand.Text(), false), answer, wire.Tag{}); err != nil {
+		return err
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // tryLock takes, extends, shows and releases a lock of that name on the server alone.
 func (f *facts) tryLock(ctx context.Context, o *Options, name string) (err error) {
-	n := (*pool.Node)(f.node(o, 0))
+	n := (*pool.Node)(f.node(ctx, o, 0))
 	opts := []redlock.Option{redlock.TTL(trialTTL), redlock.WithKeyPrefix(o.Prefix)}
 	if o.Fencing {
 		opts = append(opts, redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
