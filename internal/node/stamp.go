@@ -18,30 +18,57 @@ func (c *Config) stampName() string {
 	return c.Addr
 }
 
-// stamp finds out since when the server has been in use as this node, see [wire.Guard].
+// stamp finds out since when the server has been in use as this node, see [wire.Guard]. From then on the server pushes what changes that, if
+// it can.
 func (n *Node) stamp(c *conn) error {
 	n.mu.Lock()
 	set := n.guard.Connected(time.Now(), c.server)
 	n.mu.Unlock()
 	for set != nil {
-		cmd := wire.Stamp(n.config.stampName(), set)
-		c.Put(cmd.Words(nil, cmd.Script, true))
-		if err := c.Flush(); err != nil {
-			return err
-		}
-		v, err := c.Read()
+		r, err := c.stamp(wire.Stamp(n.config.stampName(), set))
 		if err != nil {
 			return err
-		}
-		r := cmd.Reply(&v)
-		if r.Answer == quorum.Unknown || wire.Wrong(r.Err) {
-			return r.Err
 		}
 		n.mu.Lock()
 		set = n.guard.Stamped(time.Now(), set, &r)
 		n.mu.Unlock()
 	}
 	return nil
+}
+
+// stamp sends a stamp with one write, as part of the greeting.
+func (c *conn) stamp(cmd *wire.Command) (r wire.Reply, err error) {
+	tracks := [][]string{startTracking, {"CLIENT", "CACHING", "YES"}}
+	if c.asked = c.resp3; !c.asked {
+		tracks = nil
+	}
+	for _, words := range append(tracks, cmd.Words(nil, cmd.Script, true)) {
+		c.Put(words)
+	}
+	if err := c.Flush(); err != nil {
+		return r, err
+	}
+	c.watched = c.asked
+	for replies := 0; replies <= len(tracks); {
+		v, err := c.Read()
+		switch {
+		case err != nil:
+			return r, err
+		case v.Kind == '>': // it has changed already
+			c.watched = false
+			continue
+		case replies == len(tracks):
+			r = cmd.Reply(&v)
+		case !v.IsOK():
+			c.watched = false
+		}
+		replies++
+	}
+	c.watched = c.watched && r.Answer == quorum.Yes
+	if r.Answer == quorum.Unknown || wire.Wrong(r.Err) {
+		return r, r.Err
+	}
+	return r, nil
 }
 
 // changed has the stamp read again: the server says that it has changed, or that everything has.
@@ -51,8 +78,12 @@ func (n *Node) changed(c *conn) {
 	if c != n.conn {
 		return // the next one asks in any case
 	}
-	if n.guard.Changed(); n.guard.Unstamped() {
-		n.identifyLocked(time.Now())
+	switch now := time.Now(); {
+	case n.guard.Changed(now):
+		n.identifyLocked(now)
+	case n.guard.Unstamped() && n.stampAt.Before(now): // otherwise that is due already
+		n.stampAt = now.Add(stampEvery)
+		n.armLocked(n.stampAt)
 	}
 }
 
@@ -60,9 +91,12 @@ func (n *Node) changed(c *conn) {
 func (n *Node) identifyLocked(now time.Time) {
 	n.stampAt = now.Add(stampEvery)
 	n.armLocked(n.stampAt)
-	for _, section := range []string{"server", "replication"} {
+	for _, words := range infos {
+		if words[1] == "server" && n.conn.server.Process != "" { // that stays as it is
+			continue
+		}
 		cmd := &wire.Command{Parse: parseInfo}
-		n.sendLocked(now, call{cmd: cmd.With("INFO", section), own: identity})
+		n.sendLocked(now, call{cmd: cmd.With(words...), own: identity})
 	}
 }
 

@@ -75,6 +75,10 @@ func (n *Node) replaceLocked(l Listener, by ...*listening) {
 	}
 }
 
+// startTracking has a server push the changes of what it is asked for. OPTIN: what other commands read is not tracked. NOLOOP: the node itself
+// knows what it has changed, and a lock that is renewed would be pushed each time.
+var startTracking = []string{"CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"}
+
 // trackLocked leaves the channels that no listener wants, and asks for the tracking that the connection does not have, or
 // for the channels that it lacks. A server that refuses tracking is not asked for those: miniredis would accept no other
 // command then.
@@ -87,13 +91,11 @@ func (n *Node) trackLocked(now time.Time) {
 		}
 	}
 	switch {
-	case !c.resp3 || len(n.listeners) == 0 && n.config.MaxTTL == 0:
+	case !c.resp3 || len(n.listeners) == 0 && (n.config.MaxTTL == 0 || c.watched):
 		return
 	case !c.tracking:
 		c.asked = true
-		// OPTIN: what other commands read is not tracked. NOLOOP: the node itself knows what it has changed, and a lock
-		// that is renewed would be pushed each time.
-		c.unasked = !n.sendLocked(now, tracking.call("", "CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"))
+		c.unasked = !n.sendLocked(now, tracking.call("", startTracking...))
 		return
 	}
 	if n.config.MaxTTL > 0 && !c.watched {

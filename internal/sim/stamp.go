@@ -28,10 +28,10 @@ func (l *line) stampChanged(c *conn) {
 	if c != l.conn {
 		return
 	}
-	if l.guard.Changed(); l.guard.Unstamped() {
+	if l.guard.Changed(l.client.mono.Now()) {
 		l.identify(c)
-		l.restamp(c)
 	}
+	l.restamp(c)
 }
 
 // identify asks the server of a connection who it is, and then for its stamp.

@@ -90,11 +90,18 @@ func (g *Guard) Stamped(now time.Time, set []string, r *Reply) (next []string) {
 	return nil
 }
 
-// Changed records that the stamp may have changed on the server, which does not vote until it has been asked who it is, and for its stamp.
-func (g *Guard) Changed() {
-	if g.why == nil && g.MaxTTL > 0 {
+// Changed records that the stamp may have changed on the server, which does not vote until it has been asked who it is, and for its stamp. That
+// has to be at once if it voted until now. Otherwise it is soon enough in a moment: many programs that come to a new server may each overwrite
+// its stamp, and each would ask all others to read it.
+func (g *Guard) Changed(now time.Time) (atOnce bool) {
+	if g.MaxTTL == 0 {
+		return false
+	}
+	atOnce = g.Quarantine(now) == nil
+	if g.why == nil {
 		g.why = errChanged
 	}
+	return atOnce
 }
 
 // Unstamped reports whether the server has to be asked once more who it is, and for its stamp. It may have refused that for whatever reason:

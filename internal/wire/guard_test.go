@@ -178,8 +178,8 @@ func TestGuard_AServerWhoseStampMayHaveChangedDoesNotVote(t *testing.T) {
 	require.Nil(t, g.Stamped(now, set, keeps("p1:h1", time.Hour)))
 	require.Equal(t, set, g.Connected(now, server1))
 	require.Nil(t, g.Quarantine(now), "that it is the same is no doubt")
-	for range 2 {
-		g.Changed()
+	for i := range 2 {
+		require.Equal(t, i == 0, g.Changed(now), "it is asked already")
 		require.ErrorContains(t, g.Quarantine(now), "its stamp may have changed")
 		require.True(t, g.Unstamped())
 		require.Equal(t, set, g.Connected(now, server1))
@@ -191,11 +191,16 @@ func TestGuard_AServerWhoseStampMayHaveChangedDoesNotVote(t *testing.T) {
 
 	refusal := wire.NewServerError("OOM x")
 	require.Nil(t, g.Stamped(now, set, &wire.Reply{Answer: quorum.Refused, Err: refusal}))
-	g.Changed()
+	require.False(t, g.Changed(now))
 	require.ErrorIs(t, g.Quarantine(now), refusal, "that says more")
 
+	g.Stamped(now, set, keeps("p1:h1", 0))
+	requireQuarantine(t, g, now, wholeTTL)
+	require.False(t, g.Changed(now), "it does not vote in any case")
+	require.True(t, g.Unstamped())
+
 	none := new(wire.Guard)
-	none.Changed()
+	require.False(t, none.Changed(now))
 	require.Nil(t, none.Quarantine(now))
 }
 

@@ -231,6 +231,9 @@ func (l *Life) Wrong(reason error) {
 // next is made at once then.
 func (l *Life) end(now time.Time, why error, useful, cheap bool) {
 	leaving := l.state == Leaving
+	if leaving && errors.Is(l.reason, errAnother) { // it has served, and the other one is there
+		useful = true
+	}
 	if !useful && (leaving || now.Sub(l.greeted) < l.Most) {
 		if first := l.pause == 0; !leaving && !first { // what comes in the first pause, which is short, is queued
 			l.reason = &nodeerr.ConnectError{Err: why}

@@ -272,6 +272,8 @@ func TestLife_AConnectionEndsIfAnotherLeadsToAnotherServer(t *testing.T) {
 			p.Answered()
 			if require.Equal(t, tt.ends, p.Left()); tt.ends {
 				require.Equal(t, wire.Passes, wire.OutlookOf(p.Life.Reason()))
+				p.Broken(now, nil, false, true)
+				require.Zero(t, p.pause(&now), "the other one is there")
 			}
 		})
 	}
