@@ -63,7 +63,7 @@ var guardMutations = []Mutation{
 	{"stamp-refused", "a server that refuses its stamp does not vote",
 		"internal/wire/guard.go", "\t\tg.why = r.Err\n", "\t\tg.why = nil\n"},
 	{"stamp-push-ignored", "a server whose stamp may have changed does not vote until it has answered what it is",
-		"internal/wire/guard.go", "\tif g.why == nil {\n\t\tg.why = errChanged", "\tif false {\n\t\tg.why = errChanged"},
+		"internal/wire/guard.go", "\tif g.MaxTTL == 0 {\n\t\treturn false\n", "\tif true {\n\t\treturn false\n"},
 	{"look-off", "a name that leads to another server is noticed while the former one works",
 		"internal/wire/life.go", "if l.LookEvery == 0 || l.state != Serving {", "if true || l.state != Serving {"},
 	{"guard-bars-holders", "a holder may give its lock back at once to a node that has forgotten it",
