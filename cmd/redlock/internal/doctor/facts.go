@@ -126,7 +126,11 @@ func (f *facts) gather(ctx context.Context, o *Options) {
 // tryHangUps finds the commands on which the connection is closed, if any.
 func (f *facts) tryHangUps(ctx context.Context, c *conn, o *Options) {
 	greets := [][]string{{"INFO", "server"}, {"CLIENT", "ID"}, {"CONFIG", "GET", "save"}, {"PUBSUB", "NUMSUB", "x"}, {"HELLO", "3"}}
-	if _, _ = c.do(ctx, "PING"); c.err != nil {
+	// What is about the whole connection, such as a missing password, comes as the reply to any command.
+	if _, refusal := c.do(ctx, "PING"); refusal != nil && node.EndsConnection(refusal) {
+		c.err = refusal
+	}
+	if c.err != nil {
 		return
 	}
 	if c.all(ctx, greets...); c.err == nil {
@@ -231,10 +235,6 @@ var settings = []string{
 
 // look asks the server about itself.
 func (f *facts) look(ctx context.Context, c *conn, _ *Options) {
-	// What is about the whole connection, such as a missing password, comes as the reply to any command.
-	if _, refusal := c.do(ctx, "PING"); refusal != nil && node.EndsConnection(refusal) {
-		c.err = refusal
-	}
 	for range 2 {
 		f.clients = append(f.clients, f.identify(ctx, c))
 	}

@@ -137,7 +137,7 @@ func TestExamine_FindsWhatIsWrongWithAnswers(t *testing.T) {
 				return fmt.Sprintf(":%d\r\n", id.Add(1))
 			}
 			return ""
-		}, []string{"proxy"}, doctor.Fault, "proxy", "CLIENT ID was first 1, then 2"},
+		}, []string{"proxy"}, doctor.Fault, "proxy", "CLIENT ID was first 2, then 3"},
 		"of a server that loads its data": {func(words []string) string {
 			switch words[0] {
 			case "INFO":
