@@ -46,7 +46,7 @@ type line struct {
 	last     *conn         // the one before, if it broke with answers missing
 	conns    []*conn       // all that the server may still read from
 	made     int           // connections, for their numbers
-	looks    int           // how many times it was decided when to dial: the last one counts
+	decided  int           // how many times it was decided when to dial: the last one counts
 	dialing  bool          // an attempt to connect is under way
 	writing  bool          // a write is about to happen
 	blocked  time.Duration // until when nothing gets through
@@ -209,14 +209,14 @@ func (l *line) answered(c *conn, m *message, v wire.Value) {
 
 // dial tries to make a connection, when it is time.
 func (l *line) dial() {
-	l.looks++
+	l.decided++
 	if l.dialing {
 		return
 	}
-	now, looks := l.client.mono.Now(), l.looks
+	now, decided := l.client.mono.Now(), l.decided
 	if at := l.commands.Life.Dial(now, true); now.Before(at) {
 		l.client.after(l.client.mono.until(at)+1, func() {
-			if looks == l.looks {
+			if decided == l.decided {
 				l.dial()
 			}
 		})
