@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,17 +15,33 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
+// nodeNames are the addresses of nodes that lead to servers as a test has it.
+var nodeNames = []string{"a:6379", "b:6379", "c:6379"}
+
+// openNamed makes nodes of the names. What each leads to dials.
+func openNamed[D interface {
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
+}](t *testing.T, to map[string]D, opts ...pool.Option) []*pool.Node {
+	t.Helper()
+	var urls []string
+	for _, name := range nodeNames {
+		urls = append(urls, "redis://"+name)
+	}
+	return open(t, urls, append(opts, pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		return to[address].Dial(ctx, network, address)
+	}))...)
+}
+
 // The danger: each service that has failed over is lost to a program until it restarts. After the second its renewed lock is lost, and
 // no other can be taken.
 func TestLock_OutlivesServicesThatFailOverOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Minute
-	services := map[string]*testredis.Service{"a:6379": testredis.NewService(t), "b:6379": testredis.NewService(t), "c:6379": testredis.NewService(t)}
-	nodes := open(t, []string{"redis://a:6379", "redis://b:6379", "redis://c:6379"},
-		pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-			return services[address].Dial(ctx, network, address)
-		}))
-	locker, fake, seen := timed(t, nodes)
+	services := map[string]*testredis.Service{}
+	for _, name := range nodeNames {
+		services[name] = testredis.NewService(t)
+	}
+	locker, fake, seen := timed(t, openNamed(t, services))
 	lock := seen.takeOnAll(t, locker, 3, redlock.TTL(ttl), redlock.AutoExtend())
 	seen.renewed(t, fake, 0, ttl)
 	for _, s := range services {
@@ -49,8 +64,7 @@ func TestRestartGuard_AFailoverThatLosesTheLockGivesNoSecondHolder(t *testing.T)
 			ttl = 3 * time.Second
 		}
 		services := map[string]*testredis.Service{}
-		urls := []string{"redis://a:6379", "redis://b:6379", "redis://c:6379"}
-		for _, name := range []string{"a:6379", "b:6379", "c:6379"} {
+		for _, name := range nodeNames {
 			services[name] = testredis.NewService(t)
 			testredis.InUse(t, services[name].Primary(), name, time.Hour)
 			eventually(t, func() bool {
@@ -59,20 +73,18 @@ func TestRestartGuard_AFailoverThatLosesTheLockGivesNoSecondHolder(t *testing.T)
 			}, "the stamp is replicated as well")
 		}
 		program := func() *redlock.Locker {
-			opts := []pool.Option{pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-				return services[address].Dial(ctx, network, address)
-			})}
+			var opts []pool.Option
 			if guarded {
 				opts = append(opts, pool.WithRestartGuard(ttl))
 			}
-			return lockerOver(t, open(t, urls, opts...), redlock.TTL(ttl))
+			return lockerOver(t, openNamed(t, services, opts...), redlock.TTL(ttl))
 		}
 		for _, s := range services {
 			s.Lag()
 		}
 		first := take(t, program(), "name")
-		services["a:6379"].FailOverLate()
-		services["b:6379"].FailOverLate()
+		services[nodeNames[0]].FailOverLate()
+		services[nodeNames[1]].FailOverLate()
 		requireSecondHolder(t, first, program(), !guarded)
 	})
 }
@@ -94,19 +106,18 @@ func TestRestartGuard_NamesThatMoveWhileTheFormerServersLiveGiveNoSecondHolder(t
 		second      bool
 	}) {
 		servers := testredis.Real(t, 5)
-		leads := map[string]*atomic.Pointer[testredis.Process]{"a:6379": {}, "b:6379": {}, "c:6379": {}}
-		for i, name := range []string{"a:6379", "b:6379", "c:6379"} {
-			leads[name].Store(servers[i])
+		lead := map[string]*testredis.Name{}
+		for i, name := range nodeNames {
+			lead[name] = new(testredis.Name)
+			lead[name].Lead(servers[i])
 			testredis.InUse(t, servers[i], name, time.Hour)
 		}
 		program := func() *redlock.Locker {
-			opts := []pool.Option{pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-				return new(net.Dialer).DialContext(ctx, network, leads[address].Load().Addr())
-			})}
+			var opts []pool.Option
 			if tt.guard > 0 {
 				opts = append(opts, pool.WithRestartGuard(tt.guard))
 			}
-			nodes := open(t, []string{"redis://a:6379", "redis://b:6379", "redis://c:6379"}, opts...)
+			nodes := openNamed(t, lead, opts...)
 			for i, n := range nodes {
 				config := (*node.Node)(n).Config()
 				config.LookEvery = tt.look
@@ -117,8 +128,8 @@ func TestRestartGuard_NamesThatMoveWhileTheFormerServersLiveGiveNoSecondHolder(t
 		}
 		before := program()
 		unlock(t, take(t, before, "name"))
-		leads["a:6379"].Store(servers[3])
-		leads["b:6379"].Store(servers[4])
+		lead[nodeNames[0]].Lead(servers[3])
+		lead[nodeNames[1]].Lead(servers[4])
 		require.Equal(t, tt.second, twoHold(t, before, program()))
 	})
 }

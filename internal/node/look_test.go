@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,32 +19,30 @@ import (
 
 func withLooks(every time.Duration) option { return func(c *node.Config) { c.LookEvery = every } }
 
-// named are servers behind one name, which leads to one of them.
+// named are servers behind one name, which leads to the first one.
 type named struct {
+	testredis.Name
 	servers []*testredis.Process
-	present atomic.Int32
-	dials   atomic.Int32
 }
 
-func newNamed(t *testing.T) *named { return &named{servers: testredis.Real(t, 2)} }
-
-func (s *named) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	s.dials.Add(1)
-	return new(net.Dialer).DialContext(ctx, network, s.servers[s.present.Load()].Addr())
+func newNamed(t *testing.T) *named {
+	s := &named{servers: testredis.Real(t, 2)}
+	s.Lead(s.servers[0])
+	return s
 }
 
 // pool makes a redigo pool of the name.
 func (s *named) pool() *redis.Pool {
 	return &redis.Pool{MaxIdle: 8, DialContext: func(ctx context.Context) (redis.Conn, error) {
-		conn, err := s.dial(ctx, "tcp", "")
+		conn, err := s.Dial(ctx, "tcp", "")
 		return redis.NewConn(conn, 0, 0), err
 	}}
 }
 
-// requireServedBy waits until what the node is asked is answered by a server of the name.
-func (s *named) requireServedBy(t *testing.T, n *node.Node, number int) {
+// requireServedBy waits until what the node is asked is answered by a server.
+func requireServedBy(t *testing.T, n *node.Node, server *testredis.Process) {
 	t.Helper()
-	process := testredis.Info(t, s.servers[number], "server", "run_id")
+	process := testredis.Info(t, server, "server", "run_id")
 	require.Eventually(t, func() bool { return ask(t, n, newRelease("nothing", "token", ttl)).Server == process }, bound, tick)
 }
 
@@ -53,7 +50,7 @@ func (s *named) requireServedBy(t *testing.T, n *node.Node, number int) {
 func TestLook_ANameThatMovesWhileTheFormerServerLivesEndsTheConnection(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T, s *named) *node.Node{
 		"connects": func(t *testing.T, s *named) *node.Node {
-			return open(t, "name", withDialer(s.dial), withLooks(50*time.Millisecond), patient())
+			return open(t, "name", withDialer(s.Dial), withLooks(50*time.Millisecond), patient())
 		},
 		"wrapped": func(t *testing.T, s *named) *node.Node {
 			return wrap(t, s.pool(), withLooks(50*time.Millisecond), patient())
@@ -63,9 +60,9 @@ func TestLook_ANameThatMovesWhileTheFormerServerLivesEndsTheConnection(t *testin
 			t.Parallel()
 			s := newNamed(t)
 			n := open(t, s)
-			for _, to := range []int32{0, 1, 0} {
-				s.present.Store(to)
-				s.requireServedBy(t, n, int(to))
+			for _, to := range []int{0, 1, 0} {
+				s.Lead(s.servers[to])
+				requireServedBy(t, n, s.servers[to])
 				requireYes(t, n, newAcquire(fmt.Sprint("key ", to), "token", ttl))
 				requireYes(t, n, newRelease(fmt.Sprint("key ", to), "token", ttl))
 			}
@@ -83,14 +80,14 @@ func TestLook_WhatAPoolHasKeptFromTheFormerServerIsDropped(t *testing.T) {
 		_, err := conn.Do("PING")
 		require.NoError(t, err)
 	}
-	s.requireServedBy(t, n, 0)
+	requireServedBy(t, n, s.servers[0])
 	for _, conn := range kept {
 		require.NoError(t, conn.Close())
 	}
-	s.present.Store(1)
-	looks := s.dials.Load()
-	s.requireServedBy(t, n, 1)
-	require.LessOrEqual(t, s.dials.Load()-looks, int32(4), "one look has to be enough: a second one only if it began before the name moved")
+	s.Lead(s.servers[1])
+	looks := s.Dials()
+	requireServedBy(t, n, s.servers[1])
+	require.LessOrEqual(t, s.Dials()-looks, 4, "one look has to be enough: a second one only if it began before the name moved")
 }
 
 func TestLook_AFailureOrTheSameServerSaysNothing(t *testing.T) {
@@ -120,7 +117,7 @@ func TestLook_AFailureOrTheSameServerSaysNothing(t *testing.T) {
 	}
 }
 
-// A look says no more than it has to: what comes before INFO is the login, and the server knows no name for the connection.
+// Who operates the server finds no further command, and no further connection with a name.
 func TestLook_AsksWhoTheServerIsAndNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, nil)

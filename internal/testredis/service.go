@@ -8,36 +8,50 @@ import (
 	"time"
 )
 
+// Name leads to one server at a time, as a DNS record does. Connections stay where they led when they were made.
+type Name struct {
+	leads atomic.Pointer[Process]
+	dials atomic.Int32
+}
+
+// Lead has the name lead to a server from now on.
+func (n *Name) Lead(to *Process) { n.leads.Store(to) }
+
+// Dial connects to the server to which the name leads. It is a function for pool.WithDialer.
+func (n *Name) Dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	n.dials.Add(1)
+	return new(net.Dialer).DialContext(ctx, network, n.leads.Load().Addr())
+}
+
+// Dials returns how often Dial was called.
+func (n *Name) Dials() int { return int(n.dials.Load()) }
+
 // Service is a primary with a replica behind one name, as managed services are: a failover lets the former primary keep its connections.
 type Service struct {
+	Name
 	tb      testing.TB
 	servers []*Process
-	primary atomic.Int32
-	dials   atomic.Int32
 }
 
 // NewService starts a service for a test, as [Real] does its servers. The replica has attached when it returns.
 func NewService(tb testing.TB) *Service {
 	tb.Helper()
 	s := &Service{tb: tb, servers: Real(tb, 2, "--repl-diskless-sync-delay", "0")}
+	s.Lead(s.servers[0])
 	s.follow(s.servers[1], s.servers[0])
 	return s
 }
 
-// Dial connects to the present primary, to which the name of the service leads. It is a function for pool.WithDialer.
-func (s *Service) Dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	s.dials.Add(1)
-	return new(net.Dialer).DialContext(ctx, network, s.Primary().Addr())
-}
-
-// Dials returns how often Dial was called.
-func (s *Service) Dials() int { return int(s.dials.Load()) }
-
 // Primary returns the present primary.
-func (s *Service) Primary() *Process { return s.servers[s.primary.Load()] }
+func (s *Service) Primary() *Process { return s.leads.Load() }
 
 // Replica returns the present replica.
-func (s *Service) Replica() *Process { return s.servers[1-s.primary.Load()] }
+func (s *Service) Replica() *Process {
+	if s.Primary() == s.servers[0] {
+		return s.servers[1]
+	}
+	return s.servers[0]
+}
 
 // FailOver lets the replica take over when it has all that the primary has. The former primary has become its replica when it returns.
 func (s *Service) FailOver() {
@@ -69,7 +83,7 @@ func (s *Service) FailOverLate() {
 func (s *Service) promote() {
 	s.tb.Helper()
 	s.do(s.Replica(), "REPLICAOF", "NO", "ONE")
-	s.primary.Store(1 - s.primary.Load())
+	s.Lead(s.Replica())
 }
 
 func (s *Service) follow(replica, primary *Process) {
