@@ -101,6 +101,17 @@ func (k *keeper) answer(c *peer, args []string) string {
 	return "*2\r\n" + bulk(k.value) + fmt.Sprintf(":%d\r\n", time.Until(k.expires).Milliseconds())
 }
 
+// answersStamps changes what is answered to a stamp.
+func (k *keeper) answersStamps(change func(answer string) string) {
+	k.fake.answer = func(c *peer, args []string) string {
+		answer := k.answer(c, args)
+		if args[0] == "EVAL" && args[1] == wire.StampScript.Source {
+			return change(answer)
+		}
+		return answer
+	}
+}
+
 // set changes the server, and breaks its connection.
 func (k *keeper) set(t *testing.T, change func()) {
 	k.mu.Lock()
@@ -144,14 +155,12 @@ func TestGuard_AServerVotesWhenItHasBeenInUseForTheLongestTTL(t *testing.T) {
 func TestGuard_AStampThatChangesWithinTheGreetingIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, time.Hour)
-		stamped := k.fake.answer
-		k.fake.answer = func(c *peer, args []string) string {
-			answer := stamped(c, args)
-			if args[0] == "EVAL" && k.stamps() == 1 {
+		k.answersStamps(func(answer string) string {
+			if k.stamps() == 1 {
 				return invalidation("quorumlock:since:fake") + answer
 			}
 			return answer
-		}
+		})
 		n := k.open(t, withGuard(guard))
 		requireYes(t, n, newAcquire("key", "token", time.Second))
 		synctest.Wait()
@@ -301,14 +310,10 @@ func (k *keeper) pushes(t *testing.T, text string, change func()) {
 func TestGuard_AQuarantineIsReportedOnceAlthoughItsStampIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, time.Second)
-		late := k.fake.answer
-		k.fake.answer = func(c *peer, args []string) string {
-			answer := late(c, args)
-			if args[0] == "EVAL" {
-				pass(time.Duration(k.stamps()) * 10 * time.Millisecond)
-			}
+		k.answersStamps(func(answer string) string {
+			pass(time.Duration(k.stamps()) * 10 * time.Millisecond)
 			return answer
-		}
+		})
 		n, seen := k.open(t, withGuard(guard)), make(reports, 10)
 		n.Report(seen, 0)
 		require.ErrorIs(t, ask(t, n, newAcquire("key", "token", time.Second)).Err, nodeerr.ErrQuarantined)
@@ -397,18 +402,11 @@ func TestGuard_AServerThatKeepsNoStampNeverVotes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k := newKeeper(t, time.Hour)
-				stamps := 0
-				k.fake.answer = func(c *peer, args []string) string {
-					if args[0] == "EVAL" && args[1] == wire.StampScript.Source {
-						stamps++
-						return stamp
-					}
-					return k.answer(c, args)
-				}
+				k.answersStamps(func(string) string { return stamp })
 				n := k.open(t, withGuard(guard))
 				require.ErrorContains(t, quarantineOf(t, n, 0), "it does not keep the stamp that it was sent")
 				synctest.Wait()
-				require.Equal(t, 2, stamps, "once more without NX")
+				require.Equal(t, 2, k.stamps(), "once more without NX")
 			})
 		})
 	}
