@@ -91,8 +91,7 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 	n.armLocked(n.pingAt)
 	n.lookLocked(now)
 	if n.guard.Unstamped() {
-		n.stampAt = now.Add(stampEvery)
-		n.armLocked(n.stampAt)
+		n.stampLaterLocked(now)
 	}
 	n.trackLocked(now)
 	n.mu.Unlock()

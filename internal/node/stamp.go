@@ -82,15 +82,19 @@ func (n *Node) changed(c *conn) {
 	case n.guard.Changed(now):
 		n.identifyLocked(now)
 	case n.guard.Unstamped() && n.stampAt.Before(now): // otherwise that is due already
-		n.stampAt = now.Add(stampEvery)
-		n.armLocked(n.stampAt)
+		n.stampLaterLocked(now)
 	}
+}
+
+// stampLaterLocked has the server sent its stamp again in a while, if it is unstamped then.
+func (n *Node) stampLaterLocked(now time.Time) {
+	n.stampAt = now.Add(stampEvery)
+	n.armLocked(n.stampAt)
 }
 
 // identifyLocked asks the server of a connection who it is. Its stamp is asked for when it has answered.
 func (n *Node) identifyLocked(now time.Time) {
-	n.stampAt = now.Add(stampEvery)
-	n.armLocked(n.stampAt)
+	n.stampLaterLocked(now)
 	for _, words := range infos {
 		if words[1] == "server" && n.conn.server.Process != "" { // that stays as it is
 			continue
@@ -144,8 +148,9 @@ func (n *Node) stampedLocked(c *conn, a *answer) {
 		return
 	}
 	n.askStampLocked(now, next)
-	if h := n.healthLocked(now); next == nil && standingOf(now, &h).differs(n.health.votes) {
-		h.Same, n.health.votes = true, standingOf(now, &h)
+	h := n.healthLocked(now)
+	if votes := standingOf(now, &h); next == nil && votes.differs(n.health.votes) {
+		h.Same, n.health.votes = true, votes
 		n.reportLocked(h)
 	}
 }
