@@ -167,11 +167,7 @@ func (l *line) answered(c *conn, m *message, v wire.Value) {
 		return
 	}
 	op, reported := l.commands.Answered()
-	defer func() {
-		if l.commands.Left() && c == l.conn {
-			c.breakOff(0)
-		}
-	}()
+	defer l.leave(c)
 	o := op.Item
 	c.served = true
 	if o.cmd == nil {

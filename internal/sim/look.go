@@ -23,14 +23,14 @@ func (l *line) found(c *conn, server wire.Identity) {
 
 // leave ends a connection to the wrong server that has nothing under way.
 func (l *line) leave(c *conn) {
-	if l.commands.Left() {
+	if c == l.conn && l.commands.Left() {
 		c.breakOff(0)
 	}
 }
 
 // look asks over a connection of its own where the name of the node leads, when it is time.
 func (l *line) look(c *conn) {
-	if c != l.conn || l.resting { // nothing moves any more
+	if c != l.conn || l.resting { // all names stay where they are
 		return
 	}
 	now := l.client.mono.Now()

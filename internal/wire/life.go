@@ -176,8 +176,10 @@ func (l *Life) greet(now time.Time) {
 	l.become(Serving)
 	l.less = l.Greeting() != Full
 	l.met, l.reason, l.greeted, l.hangUps = true, nil, now, 0
-	l.looks = now.Add(l.LookEvery - l.shorter(l.LookEvery/2))
+	l.lookLater(now)
 }
+
+func (l *Life) lookLater(now time.Time) { l.looks = now.Add(l.LookEvery - l.shorter(l.LookEvery/2)) }
 
 // Look reports whether it is time to look which server a new connection would lead to, and when it is time next; zero if never. A name
 // moves, or fails over, while the server that is connected goes on answering.
@@ -186,7 +188,7 @@ func (l *Life) Look(now time.Time) (due bool, next time.Time) {
 		return false, time.Time{}
 	}
 	if due = !now.Before(l.looks); due {
-		l.looks = now.Add(l.LookEvery - l.shorter(l.LookEvery/2))
+		l.lookLater(now)
 	}
 	return due, l.looks
 }
@@ -251,17 +253,12 @@ func (l *Life) rest(now time.Time, reason error, cheap bool) {
 	if l.down.IsZero() {
 		l.down = now
 	}
-	most := l.MostCostly
+	most, shares := l.MostCostly, time.Duration(1) // one of which may be left out
 	if cheap {
-		most = l.Most
+		most, shares = l.Most, 2
 	}
 	l.pause = min(max(2*l.pause, l.Least), most)
-	l.until = now.Add(l.pause)
-	if cheap {
-		l.until = l.until.Add(-l.shorter(l.pause / 2))
-	} else {
-		l.until = l.until.Add(-l.shorter(l.pause))
-	}
+	l.until = now.Add(l.pause - l.shorter(l.pause/shares))
 	l.become(Pausing)
 }
 
