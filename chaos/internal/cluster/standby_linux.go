@@ -28,7 +28,7 @@ func (c *Cluster) HasStandby(j int) bool {
 	return c.standbys[j] != nil
 }
 
-// Lag has the standby of server j get nothing any more until the failover, which has to follow.
+// Lag keeps from the standby of server j what the server does until the failover, which has to follow.
 func (c *Cluster) Lag(j int) error {
 	c.mu.Lock()
 	server, standby := c.servers[j], c.standbys[j]

@@ -38,7 +38,7 @@ func TestFailOver_LeadsConnectionsToTheStandbyAndLeavesTheOthers(t *testing.T) {
 	}
 }
 
-// isFollowed reports whether a standby has all that the server has.
+// isFollowed reports whether a standby has attached to the server.
 func isFollowed(s *cluster.Server) bool {
 	info, err := redis.String(s.Do("INFO", "replication"))
 	return err == nil && strings.Contains(info, "state=online")

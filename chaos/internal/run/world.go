@@ -97,8 +97,8 @@ func Start(ctx context.Context, c Config) (w *World, err error) {
 	if err := client.MakeRegisters(ctx, w.postgres.DSN()); err != nil {
 		return w, err
 	}
-	for j := range standbys {
-		if w.guard() > 0 && len(w.Faults) > 0 {
+	if w.guard() > 0 && len(w.Faults) > 0 {
+		for j := range standbys {
 			if err := w.cluster.AddStandby(j); err != nil {
 				return w, err
 			}
