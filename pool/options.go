@@ -88,8 +88,8 @@ func WithMaxOverdue(d time.Duration) Option {
 // A new set of servers grants no locks for maxTTL after its first use.
 //
 // The refusal is a nodeerr.QuarantineError. A server that does not say which one it is (run_id and master_replid of INFO), or
-// refuses to keep that key, grants no locks. The guard does not detect eviction, and FLUSHALL only when the server has pushed
-// that.
+// refuses to keep that key, grants no locks. The guard does not detect eviction, and FLUSHALL only where the server pushes changes
+// (RESP3, CLIENT TRACKING; not to wrapped pools).
 func WithRestartGuard(maxTTL time.Duration) Option {
 	return unless(maxTTL < time.Millisecond || maxTTL > node.MaxGuard, func(o *options) { o.config.MaxTTL = maxTTL },
 		"WithRestartGuard(%s): must be from 1ms to %s", maxTTL, node.MaxGuard)

@@ -3,8 +3,10 @@ package node_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -380,6 +382,28 @@ func TestGuard_AStampThatMayHaveChangedIsReadAgain(t *testing.T) {
 }
 
 // A server that was promoted drops what it has kept for replicas, and gets another history once more.
+// The push stands before the answer, so the server may have forgotten what others hold when it carried the acquire out.
+func TestGuard_WhatAServerGrantsBehindAPushDoesNotCount(t *testing.T) {
+	for _, push := range []string{everything, invalidation("quorumlock:since:fake")} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newKeeper(t, time.Hour)
+			n := k.open(t, withGuard(guard))
+			requireYes(t, n, newAcquire("key", "token", time.Second))
+			k.fake.answer = func(c *peer, args []string) string {
+				if args[0] == "SET" && args[1] == "flushed" {
+					return push + k.answer(c, args)
+				}
+				return k.answer(c, args)
+			}
+			reply := ask(t, n, newAcquire("flushed", "token", time.Second))
+			requireReply(t, quorum.Refused, nodeerr.ErrQuarantined, reply)
+			require.ErrorContains(t, reply.Err, "its stamp may have changed")
+			synctest.Wait()
+			requireYes(t, n, newAcquire("key", "another", time.Second))
+		})
+	}
+}
+
 func TestGuard_AServerThatDropsItsBacklogIsTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, time.Hour)
@@ -433,6 +457,29 @@ func TestGuard_ARealServerThatWasRestartedDoesNotVote(t *testing.T) {
 		require.Eventually(t, func() bool {
 			return ask(t, n, form.Exclusive{}.Observe("key")).Answer == quorum.No
 		}, bound, 10*time.Millisecond, "connected again")
+	}
+}
+
+// The danger: an acquire is under way when the server forgets who holds the lock.
+func TestGuard_ARealServerThatIsFlushedGrantsNothing(t *testing.T) {
+	server := testredis.Real(t, 1)[0]
+	for range 20 {
+		testredis.InUse(t, server, server.Addr(), 2*time.Hour)
+		n := open(t, server.Addr(), patient(), withGuard(time.Hour))
+		requireYes(t, n, newAcquire("key", "holder", ttl))
+		flushed := make(chan error, 1)
+		go func() {
+			_, err := server.Do("FLUSHALL")
+			flushed <- err
+		}()
+		for reply := (wire.Reply{}); !errors.Is(reply.Err, nodeerr.ErrQuarantined); {
+			for _, inbox := range sendAll(n, slices.Repeat([]*wire.Command{newAcquire("key", "another", ttl)}, 20)) {
+				reply = inbox.next(t)
+				require.NotEqual(t, quorum.Yes, reply.Answer)
+			}
+		}
+		require.NoError(t, next(t, flushed, "FLUSHALL hangs"))
+		do(t, server, "DEL", "key")
 	}
 }
 

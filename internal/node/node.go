@@ -251,6 +251,7 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 				n.pipeline.Undone(time.Now(), op)
 			}
 		}
+		n.guard.Vote(a.cmd, &a.with)
 		switch a.own {
 		case identity:
 			n.identifiedLocked(c, &a)

@@ -192,6 +192,7 @@ func (l *line) answered(c *conn, m *message, v wire.Value) {
 		l.check(false, "a reply has the form that its command expects", "client %d: %v of node %d: %v", l.client.number, does(o.cmd), l.server.number, r.Err)
 	}
 	r.Late = reported
+	l.guard.Vote(o.cmd, &r)
 	r.Tracked = m.track && (r.Answer == quorum.Yes || r.Answer == quorum.No || r.Answer == quorum.Recreated)
 	if c.tracking && o.cmd.Changed(&r) {
 		for key := range o.cmd.Changing { // the server does not push it

@@ -104,6 +104,14 @@ func (g *Guard) Changed(now time.Time) (atOnce bool) {
 	return atOnce
 }
 
+// Vote takes the answer to a command that takes a lock. Its yes does not count if the server has pushed before it that its stamp may have
+// changed, as it may have forgotten by then what others hold. The key may be there, as after any other refusal.
+func (g *Guard) Vote(cmd *Command, r *Reply) {
+	if g.why != nil && cmd.Votes && r.Answer == quorum.Yes && !r.Late {
+		*r = Reply{Answer: quorum.Refused, Err: &nodeerr.QuarantineError{Err: g.why}, Command: r.Command, Server: r.Server}
+	}
+}
+
 // Unstamped reports whether the server has to be asked once more who it is, and for its stamp. It may have refused that for whatever reason:
 // also a right that is missing may be given.
 func (g *Guard) Unstamped() bool { return g.why != nil }

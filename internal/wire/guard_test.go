@@ -204,6 +204,30 @@ func TestGuard_AServerWhoseStampMayHaveChangedDoesNotVote(t *testing.T) {
 	require.Nil(t, none.Quarantine(now))
 }
 
+func TestGuard_AYesDoesNotCountBehindAPush(t *testing.T) {
+	now := time.Unix(1000, 0)
+	g, acquire := &wire.Guard{MaxTTL: maxTTL}, &wire.Command{Votes: true}
+	vote := func(cmd *wire.Command, r wire.Reply) wire.Reply {
+		g.Vote(cmd, &r)
+		return r
+	}
+	yes := wire.Reply{Answer: quorum.Yes, Command: "SET", Server: "p1", Number: 7, Each: make([]wire.Reply, 2)}
+	set := g.Connected(now, server1)
+	g.Stamped(now, set, keeps("p1:h1", time.Hour))
+	require.Equal(t, yes, vote(acquire, yes))
+	g.Changed(now)
+	refused := vote(acquire, yes)
+	require.ErrorIs(t, refused.Err, nodeerr.ErrQuarantined)
+	refused.Err = nil
+	require.Equal(t, wire.Reply{Answer: quorum.Refused, Command: "SET", Server: "p1"}, refused)
+	require.Equal(t, yes, vote(new(wire.Command), yes), "it takes no lock")
+	for _, r := range []wire.Reply{{Answer: quorum.No}, {Answer: quorum.Refused}, {Answer: quorum.Yes, Late: true}} {
+		require.Equal(t, r, vote(acquire, r))
+	}
+	g.Stamped(now, set, keeps("p1:h1", time.Hour))
+	require.Equal(t, yes, vote(acquire, yes))
+}
+
 func TestGuard_WhatIsKnownOfAQuarantineStands(t *testing.T) {
 	g, now := &wire.Guard{MaxTTL: maxTTL}, time.Unix(1000, 0)
 	g.Stamped(now, g.Connected(now, server1), keeps("p1:h1", 0))
