@@ -25,7 +25,7 @@ func Breaks() []Break {
 		{What: "old snapshot without a restart guard", Faults: []Fault{{"old-snapshot", Breaking, snapshotMajority}}},
 		{What: "clock steps forward", Faults: []Fault{{"clock", Breaking, stepClocks}}},
 		{What: "clock runs fast", Faults: []Fault{{"clock", Breaking, fastClocks}}},
-		{What: "FLUSHALL", Faults: []Fault{{"flush", Breaking, flush}}},
+		{What: "FLUSHALL without a restart guard", Faults: []Fault{{"flush", Breaking, flushMajority}}},
 		{What: "DEL by hand", Faults: []Fault{{"delete", Breaking, deleteKeys}}},
 		{What: "eviction", Faults: []Fault{{"eviction", Breaking, evict}}},
 		{What: "two lists of nodes", Lists: true},
@@ -80,9 +80,9 @@ func fastClocks(a *attack) error {
 	return a.during("clock", a.nodes, nil, rate(2), rate(1))
 }
 
-func flush(a *attack) error {
+func flushMajority(a *attack) error {
 	a.majority()
-	return command("flush", func(*attack) []any { return []any{"FLUSHALL"} })(a)
+	return flush(a)
 }
 
 func deleteKeys(a *attack) error {

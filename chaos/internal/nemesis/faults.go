@@ -22,6 +22,7 @@ func Sound() []Fault {
 		{"fail-over", Guarded, failOver},
 		{"fail-over", Guarded, failOver},
 		{"fail-over", Guarded, failOver},
+		{"flush", Guarded, flush},
 		{"kill", Lasting, killServers},
 		{"kill", Lasting, killServers},
 		{"kill", Lasting, killServers},
@@ -123,6 +124,12 @@ func failOver(a *attack) error {
 		lags = func() error { return each(nodes, a.Cluster.Lag) }
 	}
 	return a.during("fail-over", nodes, nil, lags, func() error { return each(nodes, a.Cluster.FailOver) })
+}
+
+// flush has servers drop all keys and go on.
+func flush(a *attack) error {
+	a.quarantine()
+	return command("flush", func(*attack) []any { return []any{"FLUSHALL"} })(a)
 }
 
 // command sends a command to the nodes, and another when the fault is over.
