@@ -67,14 +67,15 @@ func (w *world) checkEnd(r *round) {
 }
 
 // checkReleased holds an Unlock that has found the lock on a majority to what that means. Nodes that have lost the key may have given
-// it to others, and an extension or a late acquire may have set it there again: the answers show the former.
+// it to others, and an extension or a late acquire may have set it there again: the answers show the former. They do not show whom the nodes
+// have forgotten.
 func (w *world) checkReleased(r *round) {
 	k := r.lock
 	if w.plan.Echo || len(k.of.attached) > 0 || k.unheard() {
 		return
 	}
 	for _, o := range w.locks {
-		meanwhile := o.of.outcome == quorum.Done && o.of.sent >= k.of.over && o.of.over < r.sent && !k.of.straggled(o.of.sent)
+		meanwhile := o.of.outcome == quorum.Done && o.of.sent >= max(k.of.over, w.restored) && o.of.over < r.sent && !k.of.straggled(o.of.sent)
 		w.check(!o.excludes(k) || !meanwhile, "an unlock that is done says that nobody else has had the lock",
 			"client %d unlocked %v, which client %d has had meanwhile as %v", k.client.number, k, o.client.number, o)
 	}
@@ -131,7 +132,7 @@ func (w *world) checkLeft(s *server, key string, e entry) {
 	}
 	left := e.expires - s.now()
 	switch {
-	case dead: // its keys end with their TTL
+	case dead, e.born < w.restored: // its keys end with their TTL, and so do those whose release a node has forgotten
 	case held, r.outcome == quorum.Undecided, w.now-last < restTime:
 	case r.outcome != quorum.Done:
 		w.check(false, "a lost round leaves nothing behind", "node %d holds %s for another %v", s.number, e.token, left)

@@ -156,6 +156,43 @@ func (p *Plan) drill(r *rand.Rand) {
 	}
 }
 
+// forgets has nodes forget in further ways, in a plan with a guard: they fail over to a replica that lacks their latest writes, or drop all
+// keys where the clients learn of that.
+func (p *Plan) forgets(r *rand.Rand) {
+	seldom := 1 + r.IntN(3)
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		switch {
+		case s.Kind != Crash && s.Kind != Replace:
+		case p.Tracking && !p.Fickle && r.IntN(4) == 0:
+			s.Kind = Flush
+		case r.IntN(seldom) == 0:
+			p.failOver(r, i)
+		}
+	}
+}
+
+// failOver makes a step one in which a node fails over.
+func (p *Plan) failOver(r *rand.Rand, step int) {
+	s := &p.Steps[step]
+	s.Kind, s.For = Promote, 1+upTo(r, pick(r, 50*time.Millisecond, 500*time.Millisecond))
+	switch {
+	case p.Kept: // the next renewal may meet the former primary, and be refused
+		p.delay(s.At, p.Steps[0].TTL/3)
+	case r.IntN(3) == 0: // the former primary takes its place again before anybody has used the replica
+		p.Steps = append(p.Steps, Step{At: s.At + s.For + upTo(r, time.Millisecond), Kind: Promote, Node: s.Node, For: 1 + upTo(r, time.Millisecond)})
+	}
+}
+
+// delay has what comes after a time come later.
+func (p *Plan) delay(after, by time.Duration) {
+	for i := range p.Steps {
+		if s := &p.Steps[i]; s.At > after {
+			s.At += by
+		}
+	}
+}
+
 // names is how many locks there are in a plan in which some are taken together.
 const names = 3
 

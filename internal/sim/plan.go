@@ -175,15 +175,10 @@ func NewPlan(seed uint64) Plan {
 	return p
 }
 
-// promotes has nodes fail over in some plans, behind their names. Where a guard is, they do so in the place of other ways to forget.
+// promotes has nodes fail over in some plans, behind their names.
 func (p *Plan) promotes(r *rand.Rand) {
 	if p.Guard > 0 {
-		forget := []StepKind{Crash, Replace}
-		for i, seldom := 0, 1+r.IntN(3); i < len(p.Steps); i++ {
-			if s := &p.Steps[i]; slices.Contains(forget, s.Kind) && r.IntN(seldom) == 0 {
-				s.Kind, s.For = Promote, 1+upTo(r, pick(r, 50*time.Millisecond, 500*time.Millisecond))
-			}
-		}
+		p.forgets(r)
 		return
 	}
 	if p.Kept || p.Watched || r.IntN(8) > 0 {

@@ -245,7 +245,7 @@ func (s *server) trouble(step Step, c *client) {
 		s.set(key, &e)
 	case step.Kind == Flush && s.up:
 		s.log("node %d drops all keys", s.number)
-		s.lapsed = true
+		s.amnesia, s.lapsed = s.amnesia || s.plan.Guard > 0, s.lapsed || s.plan.Guard == 0 // who has a guard notices
 		s.flush()
 	case step.Kind == Stray && !held && s.up: // by somebody else's SETNX without the EXPIRE that was to follow
 		s.log("node %d: a key without a TTL is left under %s", s.number, key)
@@ -329,9 +329,11 @@ func (s *server) crash(d time.Duration, durable bool) {
 	s.up = false
 	before := s.identity.History
 	s.begins()
-	if durable {
-		s.identity.Before = before // as it was read with the data
-	} else {
+	switch copied := s.chance(s.number, s.life, 28) & 3; {
+	case durable, copied == 0: // an older copy of the data has the stamp, too
+		s.identity.Before = before // which was read with the data
+	case copied == 1: // as before Redis 7
+	default:
 		s.stamped = stamp{}
 	}
 	s.gone = s.chance(s.number, s.life, 24)&1 == 0
