@@ -40,8 +40,7 @@ type conn struct {
 
 	// Of the goroutine that reads.
 	answers []answer // to be handed out
-	served  bool     // a caller's command was answered
-	granted bool     // one that changes something was carried out
+	use     wire.Use
 
 	broken atomic.Bool // the reader has ended
 	err    error       // why the connection broke, once it has; nil if it was cut

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"time"
 
@@ -110,12 +109,12 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 		c.endLook()
 	}
 	n.guard.Broken(time.Now())
-	why, useful := c.err, c.served && !errors.Is(c.err, nodeerr.ErrProtocol)
+	why := c.err
 	if n.pipeline.Life.State() == wire.Leaving {
-		why, useful, n.left = n.pipeline.Life.Reason(), c.granted, c.server.Process
+		why, n.left = n.pipeline.Life.Reason(), c.server.Process
 	}
 	n.brokenLocked(why)
-	if n.pipeline.Broken(time.Now(), c.err, useful, n.plain()) {
+	if n.pipeline.Broken(time.Now(), c.err, c.use, n.plain()) {
 		unfinished = c
 	}
 	n.unlock()

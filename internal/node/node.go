@@ -230,7 +230,9 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 	parts, alone := c.partsLocked(v, next)
 	for i := range next.commands {
 		op, reported := n.pipeline.Answered()
-		c.served = c.served || op.Item.own == callers
+		if op.Item.own == callers {
+			c.use = max(c.use, wire.Served)
+		}
 		if alone && script != nil && n.repeatLocked(op) {
 			op.Item.to = nil
 		}
@@ -243,7 +245,9 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 		case a.with.Answer == quorum.Unknown:
 			err = a.with.Err
 		case a.with.Answer == quorum.Yes || a.with.Answer == quorum.Recreated:
-			c.granted = c.granted || a.cmd.Changes
+			if a.cmd.Changes {
+				c.use = wire.Granted
+			}
 			c.proven.Granted(a.cmd, script)
 		case wire.Wrong(a.with.Err):
 			n.pipeline.Life.Wrong(a.with.Err)

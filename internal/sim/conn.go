@@ -28,8 +28,7 @@ type conn struct {
 
 	pushes   bool // RESP3 is spoken
 	tracking bool // CLIENT TRACKING is on
-	served   bool // a command was answered
-	granted  bool // one that changes something was carried out
+	use      wire.Use
 	proven   wire.Proven
 	identity wire.Identity // of the server, as it said last
 	process  string        // of the server

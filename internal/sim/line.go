@@ -169,7 +169,7 @@ func (l *line) answered(c *conn, m *message, v wire.Value) {
 	op, reported := l.commands.Answered()
 	defer l.leave(c)
 	o := op.Item
-	c.served = true
+	c.use = max(c.use, wire.Served)
 	if o.cmd == nil {
 		return
 	}
@@ -180,7 +180,9 @@ func (l *line) answered(c *conn, m *message, v wire.Value) {
 	r := o.cmd.Reply(&v)
 	switch {
 	case r.Answer == quorum.Yes || r.Answer == quorum.Recreated:
-		c.granted = c.granted || o.cmd.Changes
+		if o.cmd.Changes {
+			c.use = wire.Granted
+		}
 		c.proven.Granted(o.cmd, m.script)
 	case wire.Wrong(r.Err):
 		l.commands.Life.Wrong(r.Err)
@@ -264,11 +266,7 @@ func (l *line) broken(c *conn) {
 	}
 	l.conn = nil
 	l.guard.Broken(l.client.mono.Now())
-	useful := c.served
-	if l.commands.Life.State() == wire.Leaving {
-		useful = c.granted
-	}
-	if unfinished := l.commands.Broken(l.client.mono.Now(), errUnreachable, useful, true); unfinished {
+	if unfinished := l.commands.Broken(l.client.mono.Now(), errUnreachable, c.use, true); unfinished {
 		l.last = c
 	}
 	l.notify()

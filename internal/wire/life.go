@@ -229,14 +229,31 @@ func (l *Life) Wrong(reason error) {
 	}
 }
 
-// end records the end of the connection, and why it ended unless it was the wrong one. useful reports that it has served its purpose: the
-// next is made at once then.
-func (l *Life) end(now time.Time, why error, useful, cheap bool) {
-	leaving := l.state == Leaving
-	if leaving && errors.Is(l.reason, errAnother) { // it has served, and the other one is there
-		useful = true
+// Use is what a connection has been good for.
+type Use uint8
+
+// The uses, each of which is more than the one before.
+const (
+	Unused  Use = iota
+	Served      // a caller's command was answered
+	Granted     // one that changes something was carried out
+)
+
+// useful reports whether a connection that ends, and why, has served its purpose: the next is made at once then.
+func (l *Life) useful(why error, use Use) bool {
+	switch {
+	case l.state != Leaving:
+		return use > Unused && !errors.Is(why, nodeerr.ErrProtocol)
+	case errors.Is(l.reason, errAnother): // which is there
+		return true
 	}
-	if !useful && (leaving || now.Sub(l.greeted) < l.Most) {
+	return use == Granted // a server that is wrong from the start counts as one that refuses
+}
+
+// end records the end of the connection, and why it ended unless it was the wrong one.
+func (l *Life) end(now time.Time, why error, use Use, cheap bool) {
+	leaving := l.state == Leaving
+	if !l.useful(why, use) && (leaving || now.Sub(l.greeted) < l.Most) {
 		if first := l.pause == 0; !leaving && !first { // what comes in the first pause, which is short, is queued
 			l.reason = &nodeerr.ConnectError{Err: why}
 		}

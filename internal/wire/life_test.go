@@ -55,16 +55,19 @@ func TestLife_PausesGrowUntilAConnectionIsUseful(t *testing.T) {
 	p.Failed(now, errDown, true)
 	require.Equal(t, most, p.pause(&now))
 	p.Greeted(now)
-	p.Broken(now, nil, false, true)
+	p.Broken(now, nil, wire.Unused, true)
 	require.Equal(t, most, p.pause(&now), "it was of no use")
 	p.Greeted(now)
-	p.Broken(now, nil, true, true)
+	p.Broken(now, nodeerr.ErrProtocol, wire.Granted, true)
+	require.Equal(t, most, p.pause(&now), "it has answered nonsense")
+	p.Greeted(now)
+	p.Broken(now, nil, wire.Served, true)
 	require.Zero(t, p.pause(&now), "it has served")
 	p.Failed(now, errDown, true)
 	require.Equal(t, least, p.pause(&now))
 	p.Greeted(now)
 	now = now.Add(most)
-	p.Broken(now, nil, false, true)
+	p.Broken(now, nil, wire.Unused, true)
 	require.Zero(t, p.pause(&now), "it has lasted")
 }
 
@@ -127,7 +130,7 @@ func TestLife_ANodeThatSomebodyListensToIsDialledEachFiftyMillisecondsForThreeSe
 	p, now := newLife(t), start
 	p.pause(&now)
 	p.Greeted(now)
-	p.Broken(now, nil, true, true)
+	p.Broken(now, nil, wire.Served, true)
 	down, dials := now, 0
 	for ; now.Sub(down) < 4*time.Second; dials++ {
 		for at := p.Life.Dial(now, true); now.Before(at); at = p.Life.Dial(now, true) {
@@ -152,7 +155,7 @@ func TestLife_TheFirstAttemptIsWaitedForLonger(t *testing.T) {
 	_, next = p.Expire(now)
 	require.Equal(t, now.Add(timeout), next, "its own timeout begins when there is a connection")
 	p.Answered()
-	p.Broken(now, nil, true, true)
+	p.Broken(now, nil, wire.Served, true)
 	p.send(now, "b")
 	_, next = p.Expire(now)
 	require.Equal(t, now.Add(timeout), next, "it is not the first")
@@ -180,7 +183,7 @@ func TestLife_AServerThatIsTheWrongOneIsLeft(t *testing.T) {
 	require.True(t, p.Left())
 	_, next := p.Expire(now)
 	require.Equal(t, now.Add(timeout), next)
-	require.False(t, p.Broken(now, nil, true, true))
+	require.False(t, p.Broken(now, nil, wire.Granted, true))
 	require.Zero(t, p.pause(&now), "it has granted something before")
 	p.Greeted(now)
 	require.Equal(t, []string{"release 1", "release 2", "release 3", "acquire 3"}, p.written(now))
@@ -210,7 +213,7 @@ func TestLife_AServerThatIsWrongFromTheStartCountsAsOneThatRefuses(t *testing.T)
 		p.Answered()
 		p.Life.Wrong(errReplica)
 		require.True(t, p.Left())
-		p.Broken(now, nil, false, true)
+		p.Broken(now, nil, wire.Served, true)
 		p.refuses(now, "acquire", errReplica)
 		at := p.Life.Dial(now, false)
 		require.Equal(t, want*time.Millisecond, at.Sub(now))
@@ -240,7 +243,7 @@ func TestLife_AConnectionIsLookedAtFromHalfToAWholeIntervalAfterItIsReadyAndAfte
 	}
 	p.Life.Wrong(errReplica)
 	require.Zero(t, at(now.Add(time.Hour)), "it ends anyway")
-	p.Broken(now, nil, true, true)
+	p.Broken(now, nil, wire.Served, true)
 	p.Life.LookEvery = 0
 	p.pause(&now)
 	p.Greeted(now)
@@ -272,7 +275,7 @@ func TestLife_AConnectionEndsIfAnotherLeadsToAnotherServer(t *testing.T) {
 			p.Answered()
 			if require.Equal(t, tt.ends, p.Left()); tt.ends {
 				require.Equal(t, wire.Passes, wire.OutlookOf(p.Life.Reason()))
-				p.Broken(now, nil, false, true)
+				p.Broken(now, nil, wire.Unused, true)
 				require.Zero(t, p.pause(&now), "the other one is there")
 			}
 		})
@@ -307,7 +310,7 @@ func TestLife_RandomWalks(t *testing.T) {
 			case s == wire.Dialing:
 				p.Greeted(now)
 			case r.IntN(6) == 0 || p.Left():
-				p.Broken(now, nil, r.IntN(2) == 0, true)
+				p.Broken(now, nil, wire.Use(r.IntN(3)), true)
 			case r.IntN(6) == 0:
 				p.Life.Wrong(errReplica)
 			case p.Next() != nil && r.IntN(2) == 0:

@@ -193,16 +193,15 @@ func (p *Pipeline[T]) Failed(now time.Time, err error, cheap bool) {
 func (p *Pipeline[T]) Drop(now time.Time, err error) { p.lose(now, len(p.underWay()), err) }
 
 // Broken records the end of the connection. cause is nil if the connection was cut. What was written and not
-// answered is lost, except for clean-up, which goes first on the next connection. useful reports that the connection has served its
-// purpose: a caller's command was answered, or, if the server turned out to be the wrong one, something was granted. cheap reports that to
-// connect costs the server little; unfinished, whether answers were missing.
-func (p *Pipeline[T]) Broken(now time.Time, cause error, useful, cheap bool) (unfinished bool) {
+// answered is lost, except for clean-up, which goes first on the next connection. cheap reports that to connect costs the server little;
+// unfinished, whether answers were missing.
+func (p *Pipeline[T]) Broken(now time.Time, cause error, use Use, cheap bool) (unfinished bool) {
 	reason := nodeerr.ErrBroken
 	if cause != nil {
 		reason = fmt.Errorf("%w: %w", nodeerr.ErrBroken, cause)
 	}
 	unfinished = p.written > 0
-	p.Life.end(now, reason, useful, cheap)
+	p.Life.end(now, reason, use, cheap)
 	p.overdue = false
 	p.lose(now, p.written, reason)
 	return unfinished

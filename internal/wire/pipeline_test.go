@@ -124,7 +124,7 @@ func TestPipeline_BoundsWhatIsSentAllTheSameWhileAnAnswerIsOverdue(t *testing.T)
 
 func TestPipeline_OnlyCleanUpWaitsForAConnectionThatFailed(t *testing.T) {
 	p := newPipe(t)
-	p.Broken(start, nil, true, true)
+	p.Broken(start, nil, wire.Served, true)
 	p.send(start, "acquire", "observe", "release 1") // it may be back at once
 	p.Failed(start, errDown, true)
 	notices := p.Notices()
@@ -139,7 +139,7 @@ func TestPipeline_OnlyCleanUpWaitsForAConnectionThatFailed(t *testing.T) {
 	p.ended(quorum.Unknown, errDown, "release 2")
 	p.connect()
 	require.Equal(t, []string{"release 1", "release 2"}, p.written(start.Add(timeout)))
-	p.Broken(start, nil, true, true)
+	p.Broken(start, nil, wire.Served, true)
 	p.send(start, "acquire") // the reason of the attempt before is none any more
 }
 
@@ -153,10 +153,10 @@ func TestSentAgain_IsTrueOfTheCleanUpThatThePipelineKeeps(t *testing.T) {
 		},
 		"broken, by what another command was answered": func(p *pipe, now time.Time) {
 			p.written(start)
-			p.Broken(now, nodeerr.ErrProtocol, true, true)
+			p.Broken(now, nodeerr.ErrProtocol, wire.Served, true)
 		},
 		"no connection": func(p *pipe, now time.Time) {
-			p.Broken(start, nil, true, true)
+			p.Broken(start, nil, wire.Served, true)
 			p.Failed(now, down, true)
 		},
 		"closed": func(p *pipe, now time.Time) {
@@ -180,7 +180,7 @@ func TestSentAgain_IsTrueOfTheCleanUpThatThePipelineKeeps(t *testing.T) {
 	}
 	require.True(t, wire.SentAgain(errReplica), "it goes first on the connection to the server that has taken its place")
 	p := newPipe(t)
-	p.Broken(start, nil, true, true)
+	p.Broken(start, nil, wire.Served, true)
 	p.Failed(start, down, true)
 	p.fill(start, "release", nodeerr.ErrOverloaded)
 }
@@ -234,7 +234,7 @@ func TestPipeline_IsCutWhenAnAnswerIsOverdueForTooLong(t *testing.T) {
 	cut, _ = p.Expire(next)
 	require.True(t, cut)
 	p.Notices()
-	require.True(t, p.Broken(next, nil, true, true))
+	require.True(t, p.Broken(next, nil, wire.Served, true))
 	require.Empty(t, p.Notices(), "it has ended before")
 	p.connect()
 	p.send(next, "another")
@@ -259,7 +259,7 @@ func TestPipeline_NothingIsCleanedUpAfterAnAcquireThatNeverWentOut(t *testing.T)
 	p.send(start, "acquire of mine")
 	p.written(start)
 	p.send(start, "release of mine", "acquire of yours", "release of yours", "release of another's")
-	p.Broken(start, nil, true, true)
+	p.Broken(start, nil, wire.Served, true)
 	p.Failed(start, errDown, true)
 	p.connect()
 	require.Equal(t, []string{"release of mine", "release of another's"}, p.written(start))
@@ -279,18 +279,18 @@ func TestPipeline_CleanUpThatWasLostGoesFirstAndInOrder(t *testing.T) {
 	p.send(start, "acquire", "release 1", "release 2")
 	p.written(start)
 	p.send(start, "release 3", "next")
-	require.True(t, p.Broken(start, errDown, true, true))
+	require.True(t, p.Broken(start, errDown, wire.Served, true))
 	p.ended(quorum.Unknown, errDown, "acquire", "release 1", "release 2")
 	p.connect()
 	require.Equal(t, []string{"release 1", "release 2", "release 3", "next"}, p.written(start))
-	require.True(t, p.Broken(start, nil, true, true))
+	require.True(t, p.Broken(start, nil, wire.Served, true))
 	p.ended(quorum.Unknown, nodeerr.ErrBroken, "release 3", "next")
 	p.connect()
 	require.Equal(t, []string{"release 1", "release 2", "release 3"}, p.written(start))
 	for range 3 {
 		p.Answered()
 	}
-	require.False(t, p.Broken(start, nil, true, true))
+	require.False(t, p.Broken(start, nil, wire.Served, true))
 	require.True(t, p.Idle(), "it is not sent after its answer")
 }
 
@@ -301,9 +301,9 @@ func TestPipeline_CleanUpIsDroppedWhenItIsPointless(t *testing.T) {
 			p.send(start, "release")
 			if written {
 				p.written(start)
-				p.Broken(start, nil, true, true)
+				p.Broken(start, nil, wire.Served, true)
 			} else {
-				p.Broken(start, nil, true, true)
+				p.Broken(start, nil, wire.Served, true)
 				p.Failed(start, errDown, true)
 			}
 			p.Life.Dial(start.Add(down), false)
