@@ -101,7 +101,7 @@ func (c *cluster) silence() {
 // subcommand returns the name under which servers refuse, log and count a subcommand. To Redis 6.2 it is that of the command.
 func (c *cluster) subcommand(name string) string {
 	c.tb.Helper()
-	if strings.HasPrefix(c.info(0, "server", "redis_version"), "6.") {
+	if testredis.IsOld(c.tb, c.servers[0]) {
 		name, _, _ = strings.Cut(name, "|")
 	}
 	return name

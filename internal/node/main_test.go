@@ -363,11 +363,6 @@ func requireCalls(t testing.TB, server testredis.Server, command string, want in
 	require.Eventually(t, func() bool { return calls(t, server, command) == want }, bound, tick)
 }
 
-// isOld reports whether the server is older than Redis 7.0, which has rules of an ACL and counts of calls for subcommands.
-func isOld(t testing.TB, server testredis.Server) bool {
-	return strings.HasPrefix(testredis.Info(t, server, "server", "redis_version"), "6.")
-}
-
 // restricted starts a server with a user of these rules, and opens a node for it.
 func restricted(t testing.TB, rules ...any) (*testredis.Process, *node.Node) {
 	t.Helper()

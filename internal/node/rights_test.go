@@ -160,7 +160,7 @@ func TestAcquire_GrantsNothingToWhoMayNotRead(t *testing.T) {
 	for kind, f := range forms {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			if isOld(t, testredis.Real(t, 1)[0]) {
+			if testredis.IsOld(t, testredis.Real(t, 1)[0]) {
 				return
 			}
 			server, n := restricted(t, "resetkeys", "%W~*")

@@ -176,7 +176,7 @@ func TestTracking_OnlyWhatIsToBeIsTracked(t *testing.T) {
 	require.Equal(t, "0", testredis.Info(t, server, "stats", "tracking_total_keys"))
 	requireTracked(t, n, "another")
 	require.Equal(t, "1", testredis.Info(t, server, "stats", "tracking_total_keys"))
-	if !isOld(t, server) {
+	if !testredis.IsOld(t, server) {
 		requireCalls(t, server, "client|caching", 1)
 	}
 }
@@ -329,7 +329,7 @@ func TestTracking_IsLostWhenTheServerFreezesAndBackWhenItThaws(t *testing.T) {
 		require.Eventually(t, func() bool { return ask(t, n, form.Exclusive{}.Observe("reported")).Tracked }, bound, tick)
 		requireReported(t, server, n, l)
 	}
-	if !isOld(t, server) {
+	if !testredis.IsOld(t, server) {
 		require.Positive(t, calls(t, server, "client|kill"), "the server is asked to end the connection with the answers that were missing")
 	}
 }
@@ -393,7 +393,7 @@ func TestTracking_OfARealServerGoesAsFarAsTheACLAllows(t *testing.T) {
 		{"allchannels", "-client|tracking"}: {false, "+client|tracking"}, {"resetchannels", "+@all"}: {true, "&channel"},
 	} {
 		server := testredis.Real(t, 1)[0]
-		if isOld(t, server) && !tt.tracks { // whose rules cannot take away a subcommand
+		if testredis.IsOld(t, server) && !tt.tracks { // whose rules cannot take away a subcommand
 			rules[1], tt.permits = "-client", "+client"
 		}
 		do(t, server, "ACL", "SETUSER", "locker", "on", ">pw", "~*", "+@all", rules[0], rules[1])

@@ -57,6 +57,7 @@ type world struct {
 	members   []*member
 	oracle    oracle
 	payload   string // large, for messages and values
+	old       bool   // the servers do not know all rules of an ACL
 	admin     *tenant
 	weather   atomic.Pointer[weather]
 	samples   []sample
@@ -78,6 +79,7 @@ type world struct {
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, seed: seed, began: time.Now(), payload: strings.Repeat("\n", 24<<20)}
 	w.processes = testredis.Real(t, size, append([]string{"--user", "locker"}, lockerRules...)...)
+	w.old = testredis.IsOld(t, w.processes[0])
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	w.weather.Store(&weather{})
 	t.Cleanup(w.stop)

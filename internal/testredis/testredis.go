@@ -136,6 +136,12 @@ func Info(tb testing.TB, s Server, section, field string) string {
 	return ""
 }
 
+// IsOld reports whether the server is older than Redis 7.0, which has rules of an ACL and counts of calls for subcommands, and more commands.
+func IsOld(tb testing.TB, s Server) bool {
+	tb.Helper()
+	return strings.HasPrefix(Info(tb, s, "server", "redis_version"), "6.")
+}
+
 // Stamps is what the keys begin with that say since when a server has been in use as a node.
 const Stamps = "quorumlock:since:"
 

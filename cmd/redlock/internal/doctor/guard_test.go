@@ -89,6 +89,9 @@ func contents(t *testing.T, s *testredis.Process) []any {
 	t.Helper()
 	dump, err := s.Do("DUMP", stampKey(s))
 	require.NoError(t, err)
+	if testredis.IsOld(t, s) { // it does not say when a key ends
+		return []any{dump}
+	}
 	return []any{dump, do(t, s, "PEXPIRETIME", stampKey(s))}
 }
 

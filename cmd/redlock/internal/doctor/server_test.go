@@ -133,7 +133,8 @@ func TestExamine_FindsThatConnectionsRunOut(t *testing.T) {
 
 func TestExamine_FindsASnapshotThatFailed(t *testing.T) {
 	t.Parallel()
-	s, all := besideTwo(t, "--save", "3600 1")
+	s, all := besideTwo(t)
+	do(t, s, "CONFIG", "SET", "save", "3600 1")
 	require.NoError(t, os.Mkdir(filepath.Join(s.Dir(), "dump.rdb"), 0o700)) // which no file can replace
 	require.NoError(t, os.WriteFile(filepath.Join(s.Dir(), "dump.rdb", "file"), nil, 0o600))
 	do(t, s, "BGSAVE")
