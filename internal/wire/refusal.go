@@ -39,6 +39,8 @@ var (
 	forbidden = regexp.MustCompile(`^(ERR )?(The user executing the script can't|ACL failure in script)`)
 	// inScript is what Redis 6.2 puts before the error of a command within a script.
 	inScript = regexp.MustCompile(`^(ERR )?(Error running script \(call to \w+\): )?(@user_script: ?\d+: )+-?`)
+	// coded is how an error reply begins that has a code.
+	coded = regexp.MustCompile(`^[A-Z]+ `)
 )
 
 // Wrong reports whether an answer shows that the server is not the one to be asked: it has become a replica.
@@ -51,7 +53,11 @@ func Wrong(err error) bool {
 func NewServerError(reply string) *nodeerr.ServerError {
 	message, _, _ := strings.Cut(reply, repetition)
 	message = message[:min(len(message), maxMessage)]
-	message = message[len(inScript.FindString(message)):]
+	if before := inScript.FindString(message); before != "" {
+		if message = message[len(before):]; !coded.MatchString(message) {
+			message = "ERR " + message
+		}
+	}
 	code, _, _ := strings.Cut(message, " ")
 	if forbidden.MatchString(message) {
 		code = "NOPERM"

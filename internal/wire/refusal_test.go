@@ -48,6 +48,7 @@ func TestServerError_OfACommandWithinAScriptHasTheCodeOfThatCommand(t *testing.T
 		"ERR The user executing the script can't run this command or subcommand script: d34, on @user_script:6.":                                        "NOPERM",
 		"ERR ACL failure in script: User locker has no permissions to run the 'get' command":                                                            "NOPERM",
 		"ERR @user_script: no number": "ERR",
+		"ERR Error running script (call to f_d34): @user_script:2: @user_script: 2: Unknown Redis command called from Lua script": "ERR",
 	} {
 		require.Equal(t, code, wire.NewServerError(reply).Code)
 	}
