@@ -22,12 +22,21 @@ type Round struct {
 	term     *Term // that is extended
 	to       wire.Receiver
 	command  wire.Command
-	reasons  []error // reasons[i] is why node i did not say yes; nil while there is none
-	open     error   // why the answers that are missing were not waited for; nil unless the round was ended before it was decided
-	outcome  quorum.Outcome
+	reasons  []error   // reasons[i] is why node i did not say yes; nil while there is none
 	detached *detached // what it has won was left to another process; nil if not
-	twice    bool      // it has come to an outcome once more
+	outcome  quorum.Outcome
+	stopped  stopped
+	twice    bool // it has come to an outcome once more
 }
+
+// stopped is what has ended the wait for an outcome.
+type stopped uint8
+
+const (
+	notStopped stopped = iota // or only when the outcome was there
+	givenUp                   // the caller does not wait on
+	overdue                   // the node timeout is over
+)
 
 // noCopy has go vet report copies.
 type noCopy struct{}
@@ -148,17 +157,17 @@ func (r *Round) GiveUp(acts []Act, clock quorum.Clock) []Act {
 	if r.machine == nil {
 		return r.term.withdraw(acts, r)
 	}
-	return r.stop(acts, clock, nodeerr.ErrUnanswered)
+	return r.stop(acts, clock, givenUp)
 }
 
 // Overdue ends the wait for the outcome, as the node timeout of the round is over; what has been sent goes on.
 func (r *Round) Overdue(acts []Act, clock quorum.Clock) []Act {
-	return r.stop(acts, clock, nodeerr.ErrTimeout)
+	return r.stop(acts, clock, overdue)
 }
 
-func (r *Round) stop(acts []Act, clock quorum.Clock, open error) []Act {
+func (r *Round) stop(acts []Act, clock quorum.Clock, by stopped) []Act {
 	if r.outcome == quorum.Undecided {
-		r.open = open
+		r.stopped = by
 	}
 	return r.apply(acts, r.Stop(clock))
 }
@@ -246,9 +255,9 @@ func (r *Round) Note(node int, err error) {
 // missing is why a node has not answered yet. While the round goes on, that is said to a caller who does not wait for its outcome.
 func (r *Round) missing() error {
 	switch {
-	case r.open != nil:
-		return r.open
-	case r.outcome == quorum.Undecided, r.term != nil && r.outcome == quorum.TooLate: // the deadline has decided
+	case r.stopped == overdue:
+		return nodeerr.ErrTimeout
+	case r.stopped == givenUp, r.outcome == quorum.Undecided, r.term != nil && r.outcome == quorum.TooLate: // the deadline has decided
 		return nodeerr.ErrUnanswered
 	}
 	return nodeerr.ErrUnneeded

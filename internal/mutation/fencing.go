@@ -51,7 +51,7 @@ var fencingMutations = []Mutation{
 	{"attach-highest-number", "an attached lock has the number that a majority holds, and not the highest",
 		"internal/quorum/attach.go", "Fence() uint64 { return a.fence }", "Fence() (f uint64) {\n\tfor i := range a.ballots {\n\t\tf = max(f, a.ballots[i].number)\n\t}\n\treturn f\n}"},
 	{"attach-any-number", "a lock is attached to only if a majority holds it with the same number",
-		"internal/quorum/attach.go", "a.same(a.fence) >= a.need()", "a.yes >= a.need()"},
+		"internal/quorum/attach.go", "a.same(a.fence) >= a.need()", "a.majority()"},
 }
 
 // guardMutations weaken the restart guard.

@@ -5,7 +5,7 @@ var lockMutations = []Mutation{
 	{"majority-off-by-one", "a majority is more than half of the nodes",
 		"internal/quorum/quorum.go", "return n/2 + 1", "return n / 2"},
 	{"majority-of-reachable", "a majority is counted over all nodes, not over those that answer",
-		"internal/quorum/tally.go", "return Majority(len(t.ballots)) }", "return Majority(len(t.ballots) - t.failed) }"},
+		"internal/quorum/tally.go", "return Majority(len(t.ballots)) }", "return Majority(int(t.yes+t.no) + t.Pending()) }"},
 	{"validity-after-send", "validity is counted from before the first send",
 		"internal/quorum/acquire.go", "\tmajority := agreed >= a.need()\n", "\tmajority := agreed >= a.need()\n\tif majority {\n\t\ta.grant.Start = clock.Now()\n\t}\n"},
 	{"no-drift", "the drift allowance is taken off the validity",

@@ -117,7 +117,7 @@ func (a *Acquire) decide(clock Clock) Actions {
 
 // report adds the outcome of a lost round to actions once it can be reported.
 func (a *Acquire) report(actions Actions) Actions {
-	certain := a.answered() >= a.need() || a.failed > len(a.ballots)-a.need()
+	certain := a.answered() >= a.need() || a.answered()+a.Pending() < a.need()
 	if certain && a.cleanedUp() {
 		return Actions{Release: actions.Release, Observe: actions.Observe, Outcome: a.conclude(a.reason()).Outcome}
 	}
@@ -146,4 +146,4 @@ func (a *Acquire) reason() Outcome {
 	}
 }
 
-func (a *Acquire) answered() int { return a.yes + a.no }
+func (a *Acquire) answered() int { return int(a.yes + a.no) }

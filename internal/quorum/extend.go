@@ -48,7 +48,6 @@ func (e *Extend) Late(clock Clock, node int, answer Answer, server string) Actio
 		return Actions{}
 	}
 	b.answer = Pending
-	e.failed--
 	e.counts(node, answer, server)
 	return e.voted(clock, node, answer)
 }

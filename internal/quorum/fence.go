@@ -39,7 +39,7 @@ func (a *Acquire) granted(node int, number uint64) (due []Raise) {
 	case a.same(number) >= a.need():
 		a.token = number
 	case a.slots: // no number takes the place of another
-	case a.yes >= a.need():
+	case a.majority():
 		a.token = a.Highest()
 	}
 	for i := range a.ballots {

@@ -29,4 +29,4 @@ func (a *Acquire) most() (most int) {
 
 // Split reports whether a round for a permit is lost though a majority of the nodes has granted one: they have not granted the same. Another
 // round may win.
-func (a *Acquire) Split() bool { return a.slots && a.token == 0 && a.yes >= a.need() }
+func (a *Acquire) Split() bool { return a.slots && a.token == 0 && a.majority() }

@@ -4,10 +4,9 @@ package quorum
 type tally struct {
 	ballots []ballot
 	room    [5]ballot // for those of so many nodes
-	yes     int
-	no      int  // No and Recreated
-	failed  int  // Unknown, Refused and Unsent
-	over    bool // the outcome has been reported
+	yes     int32
+	no      int32 // No and Recreated
+	over    bool  // the outcome has been reported
 }
 
 type ballot struct {
@@ -51,8 +50,6 @@ func (t *tally) count(node int, answer Answer, server string) bool {
 		t.yes++
 	case No, Recreated:
 		t.no++
-	default:
-		t.failed++
 	}
 	return true
 }
@@ -104,23 +101,33 @@ func (t *tally) same(number uint64) (count int) {
 }
 
 // Pending returns how many nodes have not answered.
-func (t *tally) Pending() int { return len(t.ballots) - t.yes - t.no - t.failed }
+func (t *tally) Pending() (count int) {
+	for i := range t.ballots {
+		if t.ballots[i].answer == Pending {
+			count++
+		}
+	}
+	return count
+}
 
 func (t *tally) need() int { return Majority(len(t.ballots)) }
 
+// majority reports whether a majority has said yes.
+func (t *tally) majority() bool { return int(t.yes) >= t.need() }
+
 // hopeless reports whether no majority of yes is possible any more.
-func (t *tally) hopeless() bool { return t.yes+t.Pending() < t.need() }
+func (t *tally) hopeless() bool { return int(t.yes)+t.Pending() < t.need() }
 
 // outcome is what an extend or a release came to, as early as it is certain. It is Denied if so many nodes said no
 // that no majority can ever have said yes.
 func (t *tally) outcome() Outcome {
 	minority := len(t.ballots) - t.need()
 	switch {
-	case t.yes >= t.need():
+	case t.majority():
 		return Done
-	case t.no > minority:
+	case int(t.no) > minority:
 		return Denied
-	case t.hopeless() && t.no+t.Pending() <= minority:
+	case t.hopeless() && int(t.no)+t.Pending() <= minority:
 		return NoQuorum
 	default:
 		return Undecided

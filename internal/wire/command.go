@@ -26,17 +26,18 @@ type Command struct {
 	Token string
 	Args  []string // of the script, behind the keys; without a script all words
 	room  [6]string
-	keys  uint8 // how many keys lead Args, behind their number, of a script that takes any number; 0: it has Key and Second
-	// Several reports that each of these is the key of a lock, or of its counter. Otherwise Key is, and the others stand beside it.
-	Several bool
 	// Parse makes the reply of what a server has sent, unless that is an error.
 	Parse func(*Value) Reply
 	Join  *Joiner // nil: it goes alone
+	// Redeliver is for how long after its connection broke a command that CleansUp is sent.
+	Redeliver time.Duration
 
+	keys uint8 // how many keys lead Args, behind their number, of a script that takes any number; 0: it has Key and Second
+	// Several reports that each of these is the key of a lock, or of its counter. Otherwise Key is, and the others stand beside it.
+	Several bool
 	// CleansUp marks a command that removes what is ours, so that it may arrive at any time and any number of times. It is sent until
 	// it is answered, or for Redeliver after its connection broke.
-	CleansUp  bool
-	Redeliver time.Duration
+	CleansUp bool
 	// Votes marks a command that takes a lock, or asks whether it could: a server in quarantine is not asked. Its answer null means
 	// that the key is held.
 	Votes bool
