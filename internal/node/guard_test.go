@@ -381,7 +381,6 @@ func TestGuard_AStampThatMayHaveChangedIsReadAgain(t *testing.T) {
 	}
 }
 
-// A server that was promoted drops what it has kept for replicas, and gets another history once more.
 // The push stands before the answer, so the server may have forgotten what others hold when it carried the acquire out.
 func TestGuard_WhatAServerGrantsBehindAPushDoesNotCount(t *testing.T) {
 	for _, push := range []string{everything, invalidation("quorumlock:since:fake")} {
@@ -404,6 +403,7 @@ func TestGuard_WhatAServerGrantsBehindAPushDoesNotCount(t *testing.T) {
 	}
 }
 
+// A server that was promoted drops what it has kept for replicas, and gets another history once more.
 func TestGuard_AServerThatDropsItsBacklogIsTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, time.Hour)
