@@ -87,7 +87,9 @@ func TestDone_IsClosedAtTheDeadlineEvenIfEveryRenewalHangs(t *testing.T) {
 	locker := lockerOver(t, nodes, redlock.WithClock(fake), redlock.WithObserver(seen))
 	seen.connect(t, locker, 3)
 	lock := c.everywhere(take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend()))
+	renewals.Store(0) // the first acquire was counted, too
 	freeze(c.processes...)
+	defer thaw(c.processes...) // also if the test has failed, or its Locker would wait for them
 	nextAt(t, fake, renewalIn(0, 30*time.Minute))
 	eventually(t, func() bool { return renewals.Load() == 3 }, "the renewal is on its way")
 	fake.Advance(lock.Remaining() - 1)
