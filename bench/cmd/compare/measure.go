@@ -45,6 +45,7 @@ var steps = []step{
 	{what: "N, telemetry, acquire", pattern: "^BenchmarkN_", time: "250ms"},
 	{what: "O, telemetry, 64 callers", pattern: "^BenchmarkO_", time: "400ms"},
 	{what: "K, waking up", pattern: "^BenchmarkK_", time: "5x"},
+	{what: "X, a restart", pattern: "^BenchmarkX_", time: "20x", passes: 1},
 	{what: "J, held locks", pattern: "^BenchmarkJ_", time: "10x", passes: 1, env: "QUORUMLOCK_BENCH_HELD=10000"},
 	{what: "L, held locks, long TTL", pattern: "^BenchmarkL_", time: "2x", passes: 1, env: "QUORUMLOCK_BENCH_HELD=100000"},
 }

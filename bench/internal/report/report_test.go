@@ -103,6 +103,9 @@ func raw() string {
 		if pass == 1 {
 			line("G", "quorumlock", 5, "/frozen=1", "2048 heap-KB -10.5 heap-growth-KB 80 goroutines 0 goroutine-growth 0.00041 failed/op")
 			line("J", "quorumlock", 5, "", "10000 locks 9 ttl-s 21.3 core-% 3333 renewals/s 1300 heap-B/lock 0 lost")
+			for i, s := range []string{"quorumlock", "redsync"} {
+				line("X", s, 1, "", fmt.Sprintf("%d p50-µs %d p99-µs", 1000*(i+1), 9000*(i+1)))
+			}
 			line("L", "quorumlock", 5, "", "100000 locks 30 ttl-s 33.3 core-% 10000 renewals/s 1200 heap-B/lock 0 lost")
 		}
 	}
@@ -143,6 +146,7 @@ func TestThePageHasMediansAndRangesAndTheRatiosOfEachPass(t *testing.T) {
 		"| quorumlock | 10,000 | 9 | 21.3 | 3,333 | 1,300 | 0 |\n| quorumlock | 100,000 | 30 | 33.3 | 10,000 | 1,200 | 0 |\n",
 		"| quorumlock-fenced | 12,000 (8,000–16,000) | 0.33 | 1.33 | 0 |\n",
 		"| 7 | quorumlock | 26,250 (17,500–35,000) | 0.50 | 14 | 2 | 0.67 |\n",
+		"| quorumlock | 1,000 | 0.50 | 9,000 |\n",
 		"| 300 (200–400) | 1 | 3 | 2.25 |\n",
 		"| 300 (200–400) | 1 | 3 | 7 | 2.50 |\n",
 		"| 300 (200–400) | 1 | 3 | 9 |\n",
@@ -189,6 +193,7 @@ func TestWhateverIsMissingIsAnErrorThatNamesIt(t *testing.T) {
 		{"BenchmarkU_Any/subject=quorumlock-read/nodes=5/inside=1024", "U of quorumlock-read, 1024 on 5 nodes"},
 		{"BenchmarkV_Any/subject=quorumlock/nodes=5/process=same", "V of quorumlock, same on 5 nodes"},
 		{"BenchmarkW_Any/subject=quorumlock-lock/nodes=5/lockers=1-", "W of quorumlock-lock, 1 on 5 nodes"},
+		{"BenchmarkX_Any/subject=redsync/", "X of redsync on 1 nodes"},
 		{"BenchmarkI_Any/subject=quorumlock/nodes=9", "I of quorumlock on 9 nodes"},
 		{"cpu:", `"cpu"`},
 		{"Benchmark", "no result"},

@@ -133,6 +133,9 @@ func tables() map[string]table {
 			value("inside", "inside"), value("hold, ms", "hold-ms"),
 			value("CPU per cycle, µs", "cpu-µs/cycle"), value("of the servers, µs", "servers-µs/cycle"), value("most/least", "most/least-goroutine"),
 		}},
+		"restart": {on("X", 1, []string{"quorumlock", "redsync"}), []column{
+			subjects, value("p50, µs", "p50-µs"), ratio("p50 × redsync", "p50-µs", as("redsync")), value("p99, µs", "p99-µs"),
+		}},
 		"cost": {over("M", sizes[1:], costing), []column{
 			nodes, subjects, value("cycles/s", "cycles/s"), ratio("× floor", "cycles/s", as("floor")),
 			value("CPU per cycle, µs", "cpu-µs/cycle"), ratio("CPU × floor", "cpu-µs/cycle", as("floor")), ratio("CPU × redsync", "cpu-µs/cycle", as("redsync")),
