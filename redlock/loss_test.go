@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,16 +88,7 @@ func TestLock_ThatExpiresSaysThatTheServersHang(t *testing.T) {
 // The last renewal has not come to an end when the lock does.
 func TestLock_ThatExpiresSaysThatARenewalIsUnderWay(t *testing.T) {
 	t.Parallel()
-	c, fake, seen := onReal(t, 3), clocktest.New(), &recorder{}
-	var renewals atomic.Int64
-	locker := lockerOver(t, c.nodes(pool.WithTimeout(long), counting("PEXPIRE", &renewals)), redlock.WithClock(fake), redlock.WithObserver(seen))
-	seen.connect(t, locker, 3)
-	lock := c.everywhere(take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend()))
-	renewals.Store(0) // the first acquire was counted, too
-	freeze(c.processes...)
-	defer thaw(c.processes...) // also if the test has failed, or its Locker would wait for them
-	nextAt(t, fake, renewalIn(0, 30*time.Minute))
-	eventually(t, func() bool { return renewals.Load() == 3 }, "the renewal is on its way")
+	c, fake, lock := hangingRenewal(t)
 	fake.Advance(lock.Remaining())
 	requireIs(t, lock.Err(), redlock.ErrExpired, nodeerr.ErrUnanswered, not{redlock.ErrNoQuorum})
 	require.Equal(t, 3, strings.Count(lock.Err().Error(), "the call ended before it answered"))

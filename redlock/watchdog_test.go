@@ -77,21 +77,26 @@ func TestAutoExtend_ALockThatItsHolderMadeLongerIsRenewedLater(t *testing.T) {
 	})
 }
 
-// The danger: a watchdog that is bounded by the new deadline, and reports the loss after the real expiry.
-func TestDone_IsClosedAtTheDeadlineEvenIfEveryRenewalHangs(t *testing.T) {
-	t.Parallel()
+// hangingRenewal takes a lock whose first renewal is on its way to frozen servers.
+func hangingRenewal(t *testing.T) (*cluster, *clocktest.Fake, *redlock.Lock) {
+	t.Helper()
 	c := onReal(t, 3)
-	fake, seen := clocktest.New(), &recorder{}
 	var renewals atomic.Int64
-	nodes := c.nodes(pool.WithTimeout(long), counting("PEXPIRE", &renewals))
-	locker := lockerOver(t, nodes, redlock.WithClock(fake), redlock.WithObserver(seen))
+	locker, fake, seen := timed(t, c.nodes(pool.WithTimeout(long), counting("PEXPIRE", &renewals)))
 	seen.connect(t, locker, 3)
 	lock := c.everywhere(take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend()))
 	renewals.Store(0) // the first acquire was counted, too
 	freeze(c.processes...)
-	defer thaw(c.processes...) // also if the test has failed, or its Locker would wait for them
+	t.Cleanup(func() { thaw(c.processes...) }) // also if the test has failed: its Locker would wait for them
 	nextAt(t, fake, renewalIn(0, 30*time.Minute))
 	eventually(t, func() bool { return renewals.Load() == 3 }, "the renewal is on its way")
+	return c, fake, lock
+}
+
+// The danger: a watchdog that is bounded by the new deadline, and reports the loss after the real expiry.
+func TestDone_IsClosedAtTheDeadlineEvenIfEveryRenewalHangs(t *testing.T) {
+	t.Parallel()
+	c, fake, lock := hangingRenewal(t)
 	fake.Advance(lock.Remaining() - 1)
 	done := lock.Done()
 	require.False(t, isOver(done))
