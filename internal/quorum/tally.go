@@ -1,6 +1,6 @@
 package quorum
 
-// tally counts the votes of N nodes on one command.
+// tally counts the votes of N nodes on one command. Each acquire and release has one, so that it is kept small.
 type tally struct {
 	ballots []ballot
 	room    [5]ballot // for those of so many nodes

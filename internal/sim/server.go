@@ -245,7 +245,11 @@ func (s *server) trouble(step Step, c *client) {
 		s.set(key, &e)
 	case step.Kind == Flush && s.up:
 		s.log("node %d drops all keys", s.number)
-		s.amnesia, s.lapsed = s.amnesia || s.plan.Guard > 0, s.lapsed || s.plan.Guard == 0 // who has a guard notices
+		if s.plan.Guard > 0 { // who has one notices
+			s.amnesia = true
+		} else {
+			s.lapsed = true
+		}
 		s.flush()
 	case step.Kind == Stray && !held && s.up: // by somebody else's SETNX without the EXPIRE that was to follow
 		s.log("node %d: a key without a TTL is left under %s", s.number, key)
