@@ -73,7 +73,10 @@ var steady = lock.Pace{
 
 func newDriver(t *testing.T, n int, pace lock.Pace) *driver {
 	d := &driver{t: t, now: start, ttl: 10 * time.Second, calls: map[int]*lock.Call{}, asked: map[uint16]uint32{}}
-	d.rules = lock.Rules{Clock: d, Nodes: n, Timeout: time.Second, Self: owner("self"), Form: form.Exclusive{}, Pace: pace, Closed: func() bool { return false }}
+	d.rules = lock.Rules{
+		Clock: d, Nodes: n, Timeout: time.Second, Self: owner("self"), Form: form.Exclusive{}, Pace: pace,
+		Closed: func() bool { return false }, Broken: func(err error) { panic(err) },
+	}
 	d.Begin(&d.rules, "name")
 	return d
 }
@@ -96,6 +99,7 @@ func (d *driver) run(steps []step) {
 				d.asked[a.Tag.Node] = a.Tag.Serial
 			}
 		}
+		require.NoError(d.t, d.Verify())
 		if s.acts != "*" {
 			require.Equal(d.t, s.acts, inWords(acts), "step %d: %s", i+1, s.event)
 		}

@@ -118,6 +118,7 @@ type Rules struct {
 	Self    string        // the owner part of the tokens that are made here
 	Form    form.Form     // of the locks that are taken, unless they are shared
 	Fenced  *form.Fenced  // of those that have a number
+	Broken  func(error)   // is told of a change of state that must not happen; nil in programs
 	Closed  func() bool   // nothing is extended any more but what is renewed
 	Drift   quorum.Drift
 	Pace    Pace

@@ -21,13 +21,13 @@ func (q *queue) observed(acts []Act, now time.Time, node int, sight uint32, seen
 	n := &q.nodes[node]
 	n.observing = false
 	switch {
-	case sight != q.want().sight() && q.watching(now): // another call is the first now, which sees it otherwise
+	case sight != q.want().sight() && q.state == watching: // another call is the first now, which sees it otherwise
 		n.toObserve = true
 		return q.next(acts, now)
 	case q.unattended(now):
 		n.update(now, seen)
 		return q.heal(acts, now)
-	case !q.watching(now): // the round finds out
+	case q.state != watching: // the round finds out
 		return acts
 	}
 	changed, token := n.changed, q.seen
@@ -72,7 +72,7 @@ func (q *queue) healed(acts []Act, now time.Time, node int, done bool) []Act {
 	if done {
 		n.noTTLFrom = time.Time{}
 	}
-	if q.trying || len(q.calls) > 0 && !q.watching(now) {
+	if q.state == trying || q.state == ours && len(q.calls) > 0 {
 		return acts
 	}
 	n.freed()
@@ -86,11 +86,8 @@ func (q *queue) healed(acts []Act, now time.Time, node int, done bool) []Act {
 func (q *queue) changed(acts []Act, node int) []Act {
 	n := &q.nodes[node]
 	n.noTTLFrom = time.Time{}
-	if n.observing || q.trying || len(q.calls) == 0 {
-		return acts
-	}
 	now := q.rules.Clock.Now()
-	if q.ours(now) {
+	if n.observing || q.state == trying || len(q.calls) == 0 || q.holds(now) {
 		return acts
 	}
 	n.Tracked, n.changed = false, true

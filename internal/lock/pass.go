@@ -12,7 +12,7 @@ import (
 // it is not the turn of others. It returns nil if there is none, or the rules are Closed.
 func (n *Name) Next(t *Term, from *quorum.Hold) *Call {
 	q := n.queue
-	if q == nil || n.rules.Pace.Handoff == 0 || q.trying || len(q.calls) == 0 || n.rules.Closed() {
+	if q == nil || n.rules.Pace.Handoff == 0 || q.state == trying || len(q.calls) == 0 || n.rules.Closed() {
 		return nil
 	}
 	if now := n.rules.Clock.Now(); q.keptLong(now) || !t.mayPass(now, from, q.calls[0]) {
@@ -38,7 +38,8 @@ func (n *Name) Pass(acts []Act, t *Term, from *quorum.Hold, to *Want) ([]Act, qu
 	}
 	q.reset()
 	q.forget()
-	q.has(now, t)
+	q.over(now)
+	q.acquired(now, t)
 	return q.next(q.unwant(acts), now), hold
 }
 

@@ -33,7 +33,8 @@ type queue struct {
 	beside   []*Call // that have a round beside the queue, in no order
 	width    int     // how many of those that want a permit are let go there behind one that has got it
 
-	holder *Term     // that a call of the queue got last, until it is over, unless it is shared
+	state  state
+	holder *Term     // that this process has, in state ours
 	since  time.Time // when that was, or when it was over
 	floor  uint64    // the highest number that a lost round was granted since the last that was won
 
@@ -47,7 +48,6 @@ type queue struct {
 	seen     string   // the token that was observed last; its holder has been told that some wait here
 	turnCame bool     // another process has passed the turn to this one since the last round that was won
 
-	trying        bool          // a round is under way
 	splitVotes    int           // rounds in a row that nobody has won
 	polls         int           // rounds in a row that were lost to the same holder or to failing nodes
 	spuriousWakes int           // wake-ups that did not lead to the lock
@@ -80,14 +80,20 @@ func (n *Name) Wait(acts []Act, c *Call) []Act {
 	q, now := n.queued(), n.rules.Clock.Now()
 	c.waits, c.arrived = true, q.arrivals
 	q.arrivals++
-	if c.shares() && len(q.calls) == 0 && !q.ours(now) && !now.Before(q.yieldUntil) {
+	if len(q.calls) == 0 && !q.holds(now) {
+		q.over(now)
+	}
+	if c.shares() && q.state == idle && !now.Before(q.yieldUntil) {
 		return q.goBeside(acts, c)
 	}
 	q.calls = append(q.calls, c)
 	switch {
-	case len(q.calls) > 1 || q.trying:
+	case len(q.calls) > 1:
 		return append(acts, Act{What: Listen})
-	case q.ours(now) || now.Before(q.yieldUntil):
+	case q.state == ours:
+		return q.next(acts, now)
+	case now.Before(q.yieldUntil):
+		q.become(watching)
 		return q.next(acts, now)
 	}
 	q.reset()
@@ -107,7 +113,7 @@ func (n *Name) Leave(acts []Act, c *Call) []Act {
 		return acts
 	}
 	q.calls = slices.Delete(q.calls, i, i+1)
-	if i == 0 && q.trying {
+	if i == 0 && q.state == trying {
 		q.missed()
 	}
 	if i == 0 && (len(q.calls) == 0 || q.calls[0].shares()) {
@@ -115,13 +121,15 @@ func (n *Name) Leave(acts []Act, c *Call) []Act {
 	}
 	switch {
 	case len(q.calls) == 0:
-		q.trying = false
+		if q.state != ours {
+			q.settle()
+		}
 		q.forget()
-		if q.ours(now) {
+		if q.holds(now) {
 			return acts
 		}
 		return q.passTurn(acts)
-	case i == 0 && q.trying:
+	case i == 0 && q.state == trying:
 		return q.try(acts)
 	case i == 0 && q.calls[0].Want.sight() != c.Want.sight(): // which has seen the nodes otherwise
 		q.reset()
@@ -140,6 +148,7 @@ func (q *queue) refuse(acts []Act) []Act {
 		acts = append(acts, Act{What: Refuse, Call: c})
 	}
 	q.calls = nil
+	q.settle()
 	return q.unwant(acts)
 }
 
@@ -154,35 +163,19 @@ func (q *queue) won(acts []Act, now time.Time, c *Call, t *Term) []Act {
 	q.rtt += (min(took, q.rules.Pace.Most) - q.rtt) / 8
 	q.took += (took - q.took) / 8
 	q.reset()
-	q.trying, q.turnCame = false, false
+	q.turnCame = false
 	if c.shares() {
 		q.wins, q.observeAt = 0, now
-		return q.next(q.follow(acts, c.Want.Kind), now)
+		acts = q.follow(acts, c.Want.Kind)
+		q.settle()
+		return q.next(acts, now)
 	}
 	q.wins++
 	q.keptFrom(t.Start(), q.wins == 1)
 	q.floor = 0
-	q.has(now, t)
+	q.acquired(now, t)
 	return q.next(q.unwant(acts), now)
 }
-
-// has takes it that this process has the lock.
-func (q *queue) has(now time.Time, t *Term) {
-	for i := range q.nodes {
-		q.nodes[i].noTTLFrom = time.Time{} // changes are not followed while the lock is held here
-	}
-	q.holder, q.since, q.seen, q.yieldUntil = t, now, "", time.Time{}
-}
-
-// over takes it that this process has the lock no more.
-func (q *queue) over(now time.Time) {
-	if q.holder != nil {
-		q.holder, q.since = nil, now
-	}
-}
-
-// ours reports whether this process has the lock that a call of the queue got last, as far as is known.
-func (q *queue) ours(now time.Time) bool { return q.holder != nil && now.Before(q.holder.Kept()) }
 
 // reset drops what the rounds before have shown.
 func (q *queue) reset() {
@@ -198,7 +191,7 @@ func (q *queue) lost(acts []Act, now time.Time, c *Call) []Act {
 		if !q.rejoin(own) {
 			return append(acts, Act{What: Listen})
 		}
-		if q.ours(now) { // a writer that came later has got the lock
+		if q.holds(now) { // a writer that came later has got the lock
 			return append(q.next(acts, now), Act{What: Listen})
 		}
 		acts = q.unwant(acts) // a writer that came later has said that, and has seen the nodes otherwise
@@ -215,7 +208,7 @@ func (q *queue) lost(acts []Act, now time.Time, c *Call) []Act {
 // watch has all nodes observed, as a round was lost.
 func (q *queue) watch(acts []Act, now time.Time) []Act {
 	pace := &q.rules.Pace
-	q.trying = false
+	q.become(watching)
 	q.notBefore, q.pollAt, q.observeAt = pace.backOff(now, q.splitVotes), pace.backOff(now, q.polls), now
 	q.splitVotes++
 	q.polls++
@@ -227,7 +220,7 @@ func (q *queue) released(acts []Act, now time.Time) []Act {
 	q.over(now)
 	q.passing, q.unlocked = false, now
 	switch {
-	case q.trying:
+	case q.state == trying:
 		for i := range q.nodes {
 			q.nodes[i].freed()
 		}
@@ -258,7 +251,7 @@ func (q *queue) released(acts []Act, now time.Time) []Act {
 func (q *queue) detached(acts []Act, now time.Time) []Act {
 	q.over(now)
 	q.passing, q.wins = false, 0
-	if q.trying || len(q.calls) == 0 { // whose round finds out, as the first of those who come later will
+	if len(q.calls) == 0 { // the first of those who come later finds out
 		return acts
 	}
 	q.reset()
@@ -269,7 +262,7 @@ func (q *queue) detached(acts []Act, now time.Time) []Act {
 // idle reports whether the queue can be discarded: nobody waits, nobody holds what he got in this queue, and others have had the time to
 // take it. A lock that has expired may never be unlocked.
 func (q *queue) idle(now time.Time) bool {
-	return len(q.calls)+len(q.beside) == 0 && !q.ours(now) && !now.Before(q.yieldUntil)
+	return len(q.calls)+len(q.beside) == 0 && !q.holds(now) && !now.Before(q.yieldUntil)
 }
 
 // Waiting returns the calls that wait, in the order in which they came. The caller does not change it.

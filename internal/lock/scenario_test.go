@@ -203,7 +203,7 @@ func (s *teller) begin(nodes int, fenced bool) {
 	s.rules = lock.Rules{
 		Clock: s, Wall: s.Now, Nodes: nodes, Self: "self", Form: form.Exclusive{}, Fenced: &form.Fenced{Keep: form.DefaultKeep},
 		Drift: quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond}, Timeout: time.Second,
-		Closed: func() bool { return false },
+		Closed: func() bool { return false }, Broken: func(err error) { panic(err) },
 	}
 	if fenced {
 		s.rules.Form = s.rules.Fenced

@@ -72,7 +72,7 @@ func (q *queue) rejoin(c *Call) bool {
 	if i < 0 {
 		i = len(q.calls)
 	}
-	if i == 0 && q.trying {
+	if i == 0 && q.state == trying {
 		i = 1
 	}
 	q.calls = slices.Insert(q.calls, i, c)
@@ -83,7 +83,7 @@ func (q *queue) rejoin(c *Call) bool {
 // slot first. Then and when that is left to whoever is told of the release first, here or elsewhere.
 func (q *queue) vacated(acts []Act, now time.Time, slot uint64) []Act {
 	i := 0
-	if q.trying && q.want().Kind == form.Permit { // nobody passes by a writer
+	if q.state == trying && q.want().Kind == form.Permit { // nobody passes by a writer
 		i = 1
 	}
 	if len(q.calls) <= i || q.calls[i].Want.Kind != form.Permit {
@@ -96,6 +96,9 @@ func (q *queue) vacated(acts []Act, now time.Time, slot uint64) []Act {
 	c := q.calls[i]
 	c.slot = slot
 	q.calls = slices.Delete(q.calls, i, i+1)
+	if q.state == watching {
+		q.settle()
+	}
 	return q.goBeside(acts, c)
 }
 

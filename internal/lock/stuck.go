@@ -93,7 +93,7 @@ func (q *queue) denied(acts []Act, now time.Time) []Act {
 
 // unattended reports whether keys without a TTL are healed though nobody waits.
 func (q *queue) unattended(now time.Time) bool {
-	return q.rules.Pace.Heal > 0 && len(q.calls) == 0 && !q.ours(now)
+	return q.rules.Pace.Heal > 0 && len(q.calls) == 0 && !q.holds(now)
 }
 
 // heal is ask while nobody waits: nothing is done later by itself.

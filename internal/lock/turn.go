@@ -32,7 +32,7 @@ func (n *Name) TurnPassed(acts []Act, node int, peers []string) (_ []Act, first 
 			acts = append(acts, Act{What: Publish, Message: &Message{What: Yours, To: peers[0], Peers: peers[1:], Node: node}})
 		}
 		return acts, false
-	case q.ours(now): // the turn has been taken already
+	case q.holds(now): // the turn has been taken already
 		return acts, false
 	}
 	first, q.turnCame = !q.turnCame, true
@@ -41,8 +41,9 @@ func (n *Name) TurnPassed(acts []Act, node int, peers []string) (_ []Act, first 
 		return acts, first
 	}
 	n.PeersWait(peers)
+	q.over(now)
 	switch {
-	case q.trying: // lost begins another
+	case q.state == trying: // lost begins another
 		return acts, first
 	case len(q.calls) == 0:
 		q.forget()

@@ -18,9 +18,6 @@ const maxRTT = time.Second
 // the acquire, and the same again at random.
 func (q *queue) yieldDelay() time.Duration { return 2*q.rtt + q.rules.Pace.Random(2*q.rtt) }
 
-// watching reports whether the first call waits for what happens on the nodes.
-func (q *queue) watching(now time.Time) bool { return !q.trying && len(q.calls) > 0 && !q.ours(now) }
-
 // count returns of how many nodes something is known.
 func (q *queue) count(is func(n *nodeState) bool) (count int) {
 	for i := range q.nodes {
@@ -54,7 +51,7 @@ func (q *queue) forget() {
 
 // try begins a round for the first call at once. What is known of the nodes is out of date then.
 func (q *queue) try(acts []Act) []Act {
-	q.trying = true
+	q.become(trying)
 	q.forget()
 	return append(acts, Act{What: Offer, Call: q.calls[0]})
 }
@@ -64,14 +61,11 @@ func (q *queue) try(acts []Act) []Act {
 func (q *queue) next(acts []Act, now time.Time) []Act {
 	wake := wakeUp{now: now}
 	switch {
-	case q.trying || len(q.calls) == 0:
-		return acts
-	case q.ours(now):
-		wake.due(q.holder.Kept())
-		return wake.act(acts)
-	case q.holder != nil:
+	case q.state == ours && len(q.calls) > 0 && wake.due(q.holder.Kept()): // it has ended by itself
 		q.over(now)
 		return q.try(acts)
+	case q.state != watching:
+		return wake.act(acts)
 	}
 	observeAll := wake.due(q.observeAt)
 	need, free, changed, awaited := quorum.Majority(len(q.nodes)), 0, 0, 0

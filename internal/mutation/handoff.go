@@ -33,7 +33,7 @@ var handoffMutations = []Mutation{
 	{"next-stays", "a waiter that the lock was passed on to does not wait any more",
 		"internal/lock/pass.go", "slices.Delete(q.calls, 0, 1)", "slices.Delete(q.calls, 0, 0)"},
 	{"passed-in-a-round", "a lock is not passed on to a waiter whose round asks the nodes",
-		"internal/lock/pass.go", "q.trying || ", ""},
+		"internal/lock/pass.go", "q.state == trying || ", ""},
 	{"left-with-the-lock", "a waiter that gives up when the lock has been passed on to it has it",
 		"internal/sim/wait.go", "case w.ended || w.lock != nil:", "case w.ended:"},
 	{"detached-unknown", "those who wait for a lock that its holder leaves on the nodes watch the nodes",

@@ -131,7 +131,7 @@ var lockMutations = []Mutation{
 		"internal/sim/tracking.go", "acts, _ := n.lock.TurnPassed(nil, l.server.number, note.who)\n",
 		"acts, _ := n.lock.TurnPassed(nil, l.server.number, note.who)\n\t\tif w := n.lock.Waiting(); len(w) > 0 && w[0].Of.(*waiter).round != nil {\n\t\t\tr := w[0].Of.(*waiter).round\n\t\t\tr.outcome = 1\n\t\t\tr.returns()\n\t\t\tr.onEnded = func() {}\n\t\t}\n"},
 	{"turn-lost", "the turn of a waiter that gives up goes on to the next",
-		"internal/lock/queue.go", "case i == 0 && q.trying:", "case i == 0 && q.trying && false:"},
+		"internal/lock/queue.go", "case i == 0 && q.state == trying:", "case i == 0 && q.state == trying && false:"},
 	{"waiter-forgotten", "a waiter stays in the queue until it has the lock or gives up",
 		"internal/lock/queue.go", "q.calls = slices.Delete(q.calls, 0, 1)", "q.calls = slices.Delete(q.calls, 0, min(2, len(q.calls)))"},
 	{"last-come-first-served", "waiters of one process are served in the order in which they came",

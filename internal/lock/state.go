@@ -1,0 +1,76 @@
+package lock
+
+import (
+	"fmt"
+	"time"
+)
+
+// state is what a queue does. Time alone changes no state: the lock of this process may have expired in state ours, until an input finds that.
+type state uint8
+
+const (
+	idle     state = iota // no call waits, and this process does not have the lock
+	trying                // the first call has a round under way
+	watching              // the first call waits for what the nodes show, or for the end of a pause
+	ours                  // this process has the lock; the first call, if any, waits for its end
+)
+
+func (s state) String() string { return [...]string{"idle", "trying", "watching", "ours"}[s] }
+
+// legal holds the changes that may happen: from the state of the row to that of the column.
+var legal = [...][4]bool{
+	//        idle   trying watching ours
+	idle:     {true, true, true, false},
+	trying:   {true, true, true, true},
+	watching: {true, true, true, true}, // to ours when the lock is passed on that a call has taken which did not wait
+	ours:     {true, false, true, false},
+}
+
+// become changes the state.
+func (q *queue) become(s state) {
+	if !legal[q.state][s] && q.rules.Broken != nil {
+		q.rules.Broken(fmt.Errorf("the queue of %q changes from %v to %v", q.key, q.state, s))
+	}
+	q.state = s
+}
+
+// settle leaves what has ended: a round, or the hold of this process.
+func (q *queue) settle() {
+	if len(q.calls) > 0 {
+		q.become(watching)
+	} else {
+		q.become(idle)
+	}
+}
+
+// acquired records that this process has the lock.
+func (q *queue) acquired(now time.Time, t *Term) {
+	for i := range q.nodes {
+		q.nodes[i].noTTLFrom = time.Time{} // changes are not followed while the lock is held here
+	}
+	q.become(ours)
+	q.holder, q.since, q.seen, q.yieldUntil = t, now, "", time.Time{}
+}
+
+// over records that this process no longer has the lock.
+func (q *queue) over(now time.Time) {
+	if q.state == ours {
+		q.holder, q.since = nil, now
+		q.settle()
+	}
+}
+
+// holds reports whether this process has the lock, as far as it knows.
+func (q *queue) holds(now time.Time) bool { return q.state == ours && now.Before(q.holder.Kept()) }
+
+// Verify returns an error if the queue is not as its state says.
+func (n *Name) Verify() error {
+	q := n.queue
+	if q == nil {
+		return nil
+	}
+	if waits := len(q.calls) > 0; q.state == idle && waits || (q.state == trying || q.state == watching) && !waits || (q.state == ours) != (q.holder != nil) {
+		return fmt.Errorf("the queue of %q is %v with %d calls; this process has the lock: %t", q.key, q.state, len(q.calls), q.holder != nil)
+	}
+	return nil
+}
