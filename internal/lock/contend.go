@@ -31,17 +31,17 @@ func (s *strangers) tookTurn(now time.Time) {
 
 func (s *strangers) calm(now time.Time) bool { return now.Sub(s.last) > calmAfter }
 
-// contend reports whether they leave a call that waits no other way than to poll as well.
-func (q *queue) contend(now time.Time) bool {
-	return q.strangers.turns >= manyTurns*len(q.nodes) && !q.strangers.calm(now)
+// contended reports whether they leave a call that waits no other way than to poll as well.
+func (v *view) contended(now time.Time) bool {
+	return v.strangers.turns >= manyTurns*len(v.nodes) && !v.strangers.calm(now)
 }
 
-// again reports whether a round that was lost is followed by another one at once.
-func (q *queue) again(now time.Time) bool {
-	if !q.contend(now) || q.strangers.rounds == maxRounds-1 {
-		q.strangers.rounds = 0
+// insists reports whether a round that was lost is followed by another one at once.
+func (v *view) insists(now time.Time) bool {
+	if !v.contended(now) || v.strangers.rounds == maxRounds-1 {
+		v.strangers.rounds = 0
 		return false
 	}
-	q.strangers.rounds++
+	v.strangers.rounds++
 	return true
 }

@@ -43,9 +43,9 @@ func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
 		n.tries++
 	case c.Want.Kind != form.Lock:
 	case c.Want.Kept:
-		a.Ask.Floor = n.queue.floor
+		a.Ask.Floor = n.queue.numbers.floor
 	default:
-		a.Ask.Block, a.Ask.Floor = n.queue.block(), n.queue.floor
+		a.Ask.Block, a.Ask.Floor = n.queue.block(), n.queue.numbers.floor
 	}
 	if f, ok := of.(form.Numbered); ok {
 		f.Prepare(&a.Ask, now, r.Wall)
@@ -85,7 +85,7 @@ func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, t *Term, to wire.Re
 func (n *Name) Lost(acts []Act, c *Call, a *Acquire) []Act {
 	if c.waits {
 		if !a.votes.Slots() {
-			n.queue.floor = max(n.queue.floor, a.votes.Highest())
+			n.queue.numbers.floor = max(n.queue.numbers.floor, a.votes.Highest())
 		}
 		return n.queue.lost(acts, n.rules.Clock.Now(), c)
 	}
@@ -193,7 +193,7 @@ func (n *Name) Idle() bool {
 	}
 	now := n.rules.Clock.Now()
 	n.prune(now)
-	return n.tries == 0 && n.terms == nil && (n.queue == nil || n.queue.idle(now))
+	return n.tries == 0 && n.terms == nil && (n.queue == nil || n.queue.discardable(now))
 }
 
 // prune forgets the locks that have ended by themselves.

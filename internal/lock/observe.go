@@ -18,61 +18,62 @@ func (n *Name) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 
 // observed takes the answer to an observation.
 func (q *queue) observed(acts []Act, now time.Time, node int, sight uint32, seen KeyState) []Act {
-	n := &q.nodes[node]
+	n := &q.view.nodes[node]
 	n.observing = false
-	switch {
-	case sight != q.want().sight() && q.state == watching: // another call is the first now, which sees it otherwise
+	switch waits := q.waits(now); {
+	case waits && sight != q.line.want().sight(): // another call is the first now, which sees it otherwise
 		n.toObserve = true
 		return q.next(acts, now)
 	case q.unattended(now):
 		n.update(now, seen)
 		return q.heal(acts, now)
-	case q.state != watching: // the round finds out
+	case !waits: // the round finds out
 		return acts
 	}
-	changed, token := n.changed, q.seen
+	changed, before := n.changed, q.view.token
 	if n.update(now, seen) {
-		q.strangers.tookTurn(now)
+		q.view.strangers.tookTurn(now)
 	}
-	if q.blocked((*nodeState).isForeign) {
+	if q.view.blocked((*nodeState).isForeign) {
 		return q.refuse(acts)
 	}
-	contend := q.contend(now)
+	contended := q.view.contended(now)
 	if seen.Held && !seen.Foreign {
-		q.seen = seen.Token
+		q.view.token = seen.Token
+		q.sawHolder(now, &seen, contended)
 	}
-	if seen.Held && !seen.Foreign && q.majority(func(n *nodeState) bool { return n.Held && n.Token == seen.Token }) {
-		if q.splitVotes > 0 && !contend { // the round was lost to a holder, not to a split vote
-			q.splitVotes, q.notBefore = 0, now
-		}
-		if seen.Owner != q.rules.Self {
-			q.wins = 0
-		}
+	another := q.view.token != before
+	if changed && !contended {
+		q.pace.sawChange(now, another, n.free(now))
 	}
-	switch pace := &q.rules.Pace; {
-	case !changed || contend:
-	case q.seen != token: // the lock goes from hand to hand
-		q.notBefore = now.Add(min(pace.double(q.spuriousWakes), pace.Most/8))
-		q.spuriousWakes++
-		q.polls, q.yielding = 0, true
-	case n.free(now) && q.yielding: // a peer may be about to take it
-		q.yielding, q.notBefore = false, now.Add(q.yieldDelay())
-	}
-	if q.seen != token && seen.Owner != "" && seen.Owner != q.rules.Self {
+	if another && seen.Owner != "" && seen.Owner != q.rules.Self {
 		message := &Message{What: Waits, To: seen.Owner, Peers: []string{q.rules.Self}, Node: node}
 		acts = append(acts, Act{What: Publish, Message: message})
 	}
 	return q.next(acts, now)
 }
 
+// sawHolder records that a majority holds the token that was seen, if it does: there was no split vote, and no win of this process.
+func (q *queue) sawHolder(now time.Time, seen *KeyState, contended bool) {
+	if !q.view.held(seen.Token) {
+		return
+	}
+	if !contended {
+		q.pace.unsplit(now)
+	}
+	if seen.Owner != q.rules.Self {
+		q.turn.wins = 0
+	}
+}
+
 // healed takes the answer to the deletion of a key without a TTL. done is false if it was not deleted, or nobody knows.
 func (q *queue) healed(acts []Act, now time.Time, node int, done bool) []Act {
-	n := &q.nodes[node]
+	n := &q.view.nodes[node]
 	n.observing = false
 	if done {
 		n.noTTLFrom = time.Time{}
 	}
-	if q.state == trying || q.state == ours && len(q.calls) > 0 {
+	if len(q.line.calls) > 0 && !q.waits(now) {
 		return acts
 	}
 	n.freed()
@@ -84,32 +85,30 @@ func (q *queue) healed(acts []Act, now time.Time, node int, done bool) []Act {
 // before the answer to an observation is about what happened before it, and that answer is current. Most changes concern nobody, as
 // they were made here.
 func (q *queue) changed(acts []Act, node int) []Act {
-	n := &q.nodes[node]
+	n := &q.view.nodes[node]
 	n.noTTLFrom = time.Time{}
 	now := q.rules.Clock.Now()
-	if n.observing || q.state == trying || len(q.calls) == 0 || q.holds(now) {
+	if n.observing || !q.waits(now) {
 		return acts
 	}
 	n.Tracked, n.changed = false, true
-	if soon := now.Add(q.rules.Pace.First); q.pollAt.Before(soon) { // others may follow
-		q.pollAt = soon
-	}
+	q.pace.changed(now)
 	return q.next(acts, now)
 }
 
-// TrackingActive takes it that a node announces changes from now on, and that the key may have changed there before. It is about
-// those who wait; that the locks are to be observed too is [Name.Changed]. What was observed before has to be observed again. The
-// answer to an observation that is under way comes afterwards, so it is current.
+// TrackingActive records that a node announces changes from now on, and that the key may have changed there before. It is about the
+// queue; [Name.Changed] observes the locks too. The queue observes the node once more. The answer to an observation that is under way
+// comes afterwards, so it is current.
 func (n *Name) TrackingActive(acts []Act, node int) []Act {
 	if n.queue == nil {
 		return acts
 	}
-	n.queue.nodes[node].untracked()
-	n.queue.nodes[node].toObserve = true
+	n.queue.view.nodes[node].untracked()
+	n.queue.view.nodes[node].toObserve = true
 	return n.Tick(acts)
 }
 
-// TrackingLost takes it that the connection to a node has ended, so that changes may be missed.
+// TrackingLost records that the connection to a node has ended, so that changes may be missed.
 func (n *Name) TrackingLost(acts []Act, node int) []Act {
 	for t := n.terms; t != nil; t = t.next {
 		if t.Tracked {
@@ -119,7 +118,7 @@ func (n *Name) TrackingLost(acts []Act, node int) []Act {
 	if n.queue == nil {
 		return acts
 	}
-	n.queue.nodes[node].untracked()
+	n.queue.view.nodes[node].untracked()
 	return n.Tick(acts)
 }
 
@@ -129,5 +128,5 @@ func (n *Name) Seen(node int) (seen KeyState, noTTL time.Time) {
 	if n.queue == nil {
 		return seen, noTTL
 	}
-	return n.queue.nodes[node].KeyState, n.queue.nodes[node].noTTLFrom
+	return n.queue.view.nodes[node].KeyState, n.queue.view.nodes[node].noTTLFrom
 }

@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -12,13 +11,13 @@ import (
 // it is not the turn of others. It returns nil if there is none, or the rules are Closed.
 func (n *Name) Next(t *Term, from *quorum.Hold) *Call {
 	q := n.queue
-	if q == nil || n.rules.Pace.Handoff == 0 || q.state == trying || len(q.calls) == 0 || n.rules.Closed() {
+	if q == nil || n.rules.Pace.Handoff == 0 || q.state == trying || len(q.line.calls) == 0 || n.rules.Closed() {
 		return nil
 	}
-	if now := n.rules.Clock.Now(); q.keptLong(now) || !t.mayPass(now, from, q.calls[0]) {
+	if now := n.rules.Clock.Now(); q.turn.keptLong(now, n.rules.Pace.Handoff) || !t.mayPass(now, from, q.line.calls[0]) {
 		return nil
 	}
-	return q.calls[0]
+	return q.line.calls[0]
 }
 
 // Pass passes a lock on to the call that Next has returned, which wants to, and leaves the queue. If that one does not want it renewed,
@@ -26,18 +25,18 @@ func (n *Name) Next(t *Term, from *quorum.Hold) *Call {
 func (n *Name) Pass(acts []Act, t *Term, from *quorum.Hold, to *Want) ([]Act, quorum.Hold) {
 	q, now := n.queue, n.rules.Clock.Now()
 	hold := t.pass(now, from, to)
-	q.calls = slices.Delete(q.calls, 0, 1)
-	q.passing = true
+	q.line.remove(0)
+	q.turn.passing = true
 	if q.holder == t {
 		q.since = now
 		return acts, hold
 	}
-	if q.wins == 0 { // it did not come from this queue
-		q.wins = 1
-		q.keptFrom(t.Start(), true)
+	if q.turn.wins == 0 { // it did not come from this queue
+		q.turn.wins = 1
+		q.turn.keptFrom(t.Start(), true, q.pace.rtt)
 	}
 	q.reset()
-	q.forget()
+	q.view.forget()
 	q.over(now)
 	q.acquired(now, t)
 	return q.next(q.unwant(acts), now), hold
@@ -73,5 +72,5 @@ func (t *Term) pass(now time.Time, from *quorum.Hold, to *Want) quorum.Hold {
 // hand to hand, and the one who had it before may be about to come back.
 func (n *Name) Deserted() bool {
 	q := n.queue
-	return q != nil && len(q.calls) == 0 && (len(q.peers) > 0 && q.wins < maxWins || q.passing)
+	return q != nil && len(q.line.calls) == 0 && (len(q.turn.peers) > 0 && q.turn.wins < maxWins || q.turn.passing)
 }

@@ -34,34 +34,40 @@ func (q *queue) become(s state) {
 	q.state = s
 }
 
-// settle leaves what has ended: a round, or the hold of this process.
-func (q *queue) settle() {
-	if len(q.calls) > 0 {
-		q.become(watching)
-	} else {
-		q.become(idle)
+// rest is the state without a round and without the lock.
+func (q *queue) rest() state {
+	if len(q.line.calls) > 0 {
+		return watching
 	}
+	return idle
 }
 
 // acquired records that this process has the lock.
 func (q *queue) acquired(now time.Time, t *Term) {
-	for i := range q.nodes {
-		q.nodes[i].noTTLFrom = time.Time{} // changes are not followed while the lock is held here
+	for i := range q.view.nodes {
+		q.view.nodes[i].noTTLFrom = time.Time{} // changes are not followed while the lock is held here
 	}
 	q.become(ours)
-	q.holder, q.since, q.seen, q.yieldUntil = t, now, "", time.Time{}
+	q.holder, q.since = t, now
+	q.view.token, q.turn.until = "", time.Time{}
 }
 
 // over records that this process no longer has the lock.
 func (q *queue) over(now time.Time) {
 	if q.state == ours {
 		q.holder, q.since = nil, now
-		q.settle()
+		q.become(q.rest())
 	}
 }
 
 // holds reports whether this process has the lock, as far as it knows.
 func (q *queue) holds(now time.Time) bool { return q.state == ours && now.Before(q.holder.Kept()) }
+
+// waits reports whether the first call waits for what the nodes show: also if the lock of this process has expired and next has not found
+// that yet.
+func (q *queue) waits(now time.Time) bool {
+	return q.state == watching || q.state == ours && len(q.line.calls) > 0 && !q.holds(now)
+}
 
 // Verify returns an error if the queue is not as its state says.
 func (n *Name) Verify() error {
@@ -69,8 +75,8 @@ func (n *Name) Verify() error {
 	if q == nil {
 		return nil
 	}
-	if waits := len(q.calls) > 0; q.state == idle && waits || (q.state == trying || q.state == watching) && !waits || (q.state == ours) != (q.holder != nil) {
-		return fmt.Errorf("the queue of %q is %v with %d calls; this process has the lock: %t", q.key, q.state, len(q.calls), q.holder != nil)
+	if waits := len(q.line.calls) > 0; q.state == idle && waits || (q.state == trying || q.state == watching) && !waits || (q.state == ours) != (q.holder != nil) {
+		return fmt.Errorf("the queue of %q is %v with %d calls; this process has the lock: %t", q.key, q.state, len(q.line.calls), q.holder != nil)
 	}
 	return nil
 }

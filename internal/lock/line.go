@@ -1,0 +1,82 @@
+package lock
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/form"
+)
+
+// line has the calls that wait for a name in this process, in the order in which they came.
+type line struct {
+	calls    []*Call   // the first contends for the lock
+	side     []*Call   // calls with a side round, in no order
+	arrivals uint64    // how many calls have come
+	width    int       // how many side rounds for permits follow a round that was won
+	leftAt   time.Time // when a permit that was released here was left to others, though calls waited
+}
+
+// want returns what the first call waits for.
+func (l *line) want() *Want {
+	if len(l.calls) == 0 {
+		return new(Want)
+	}
+	return l.calls[0].Want
+}
+
+// come counts a call.
+func (l *line) come(c *Call) {
+	c.waits, c.arrived = true, l.arrivals
+	l.arrivals++
+}
+
+// remove takes the call at a place out of the line.
+func (l *line) remove(i int) { l.calls = slices.Delete(l.calls, i, i+1) }
+
+// sideRound records that a call has a side round.
+func (l *line) sideRound(c *Call) {
+	l.side = append(l.side, c)
+	c.side = len(l.side)
+}
+
+// back records that a call has ended its round, and returns it if that was a side round. So the calls that do not wait, which have their
+// rounds too, can stay on the stack: the line keeps no pointer that it is passed here.
+func (l *line) back(c *Call) (own *Call) {
+	if c.side == 0 {
+		return nil
+	}
+	i, last := c.side-1, len(l.side)-1
+	own = l.side[i]
+	l.side[i] = l.side[last]
+	l.side[i].side = 1 + i
+	l.side[last], l.side = nil, l.side[:last]
+	own.side = 0
+	return own
+}
+
+// rejoin puts a call that has lost a side round in front of those that came later, but not in front of one that tries. It reports whether the
+// call is the first now.
+func (l *line) rejoin(c *Call, tries bool) bool {
+	i := slices.IndexFunc(l.calls, func(o *Call) bool { return o.arrived > c.arrived })
+	if i < 0 {
+		i = len(l.calls)
+	}
+	if i == 0 && tries {
+		i = 1
+	}
+	l.calls = slices.Insert(l.calls, i, c)
+	return i == 0
+}
+
+// followers takes the calls out of the line that come next, as far as they share the lock with one that has won. Of those that want a permit
+// there is one more for each win in a row, as each may be the last.
+func (l *line) followers(kind form.Kind) []*Call {
+	l.width = min(l.width+1, maxWidth)
+	n := 0
+	for n < len(l.calls) && l.calls[n].Want.Kind == kind && (kind == form.Read || n < l.width) {
+		n++
+	}
+	next := slices.Clone(l.calls[:n])
+	l.calls = slices.Delete(l.calls, 0, n)
+	return next
+}

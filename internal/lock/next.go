@@ -1,0 +1,89 @@
+package lock
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// try begins a round for the first call at once. What is known of the nodes is out of date then.
+func (q *queue) try(acts []Act) []Act {
+	q.become(trying)
+	q.view.forget()
+	return append(acts, Act{What: Offer, Call: q.line.calls[0]})
+}
+
+// next decides what the first call does now. A wake-up is a hint: it leads to an observation or to a round, and only the
+// round leads to the lock.
+func (q *queue) next(acts []Act, now time.Time) []Act {
+	wake := wakeUp{now: now}
+	switch {
+	case q.state == ours && len(q.line.calls) > 0 && wake.due(q.holder.Kept()): // it has ended by itself
+		q.over(now)
+		return q.try(acts)
+	case q.state != watching:
+		return wake.act(acts)
+	}
+	if q.mayTry(q.view.survey(&wake), &wake) {
+		return q.try(acts)
+	}
+	acts = q.warn(acts, &wake)
+	acts = q.tell(acts, &wake)
+	acts = q.ask(acts, &wake)
+	return wake.act(acts)
+}
+
+// mayTry reports whether a round begins. Else it plans what leads to one.
+func (q *queue) mayTry(s survey, wake *wakeUp) bool {
+	need := quorum.Majority(len(q.view.nodes))
+	switch {
+	case s.free >= need:
+		return wake.due(q.pace.notBefore)
+	case s.free+s.changed >= need:
+		return wake.due(q.pace.notBefore) && q.mayTryUnseen(s, wake.now)
+	case s.awaited <= len(q.view.nodes)-need: // nobody will tell when a majority is free
+		return wake.due(q.pace.pollAt) && wake.due(q.pace.notBefore)
+	case q.view.mayBeBlocked() && wake.due(q.pace.pollAt): // a push will come, but not from where somebody's data may be
+		q.pace.poll(wake.now)
+		q.view.observe((*nodeState).blind)
+	}
+	return false
+}
+
+// mayTryUnseen reports whether it is enough for a round that nodes have changed. Else one of them is observed before.
+func (q *queue) mayTryUnseen(s survey, now time.Time) bool {
+	switch {
+	case q.view.contended(now):
+		return true
+	case s.probing:
+	case s.probed || q.pace.wakes == 0:
+		q.pace.wakes++ // unless the round is won
+		return true
+	default:
+		first := slices.IndexFunc(q.view.nodes, func(n nodeState) bool { return n.changed })
+		q.view.nodes[first].toObserve = true
+	}
+	return false
+}
+
+// wakeUp finds the earliest of the instants that something waits for.
+type wakeUp struct{ now, at time.Time }
+
+// due reports whether an instant has come, and plans a Tick for then if it has not.
+func (w *wakeUp) due(at time.Time) bool {
+	if !w.now.Before(at) {
+		return true
+	}
+	if w.at.IsZero() || at.Before(w.at) {
+		w.at = at
+	}
+	return false
+}
+
+func (w *wakeUp) act(acts []Act) []Act {
+	if w.at.IsZero() {
+		return acts
+	}
+	return append(acts, Act{What: Wake, At: w.at})
+}
