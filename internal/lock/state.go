@@ -5,7 +5,10 @@ import (
 	"time"
 )
 
-// state is what a queue does. Time alone changes no state: the lock of this process may have expired in state ours, until an input finds that.
+// state is what the first call does. Time alone changes no state: the lock of this process may have expired in state ours, until an input
+// finds that.
+//
+// docs/design.md has the table, which is made from this file.
 type state uint8
 
 const (
@@ -17,10 +20,11 @@ const (
 
 func (s state) String() string { return [...]string{"idle", "trying", "watching", "ours"}[s] }
 
-// legal holds the changes that may happen: from the state of the row to that of the column.
+// legal holds the changes that may happen: from the state of the row to that of the column. A change to the same state is another round, or
+// another reason to watch.
 var legal = [...][4]bool{
 	//        idle   trying watching ours
-	idle:     {true, true, true, false},
+	idle:     {false, true, true, false},
 	trying:   {true, true, true, true},
 	watching: {true, true, true, true}, // to ours when the lock is passed on that a call has taken which did not wait
 	ours:     {true, false, true, false},
