@@ -54,10 +54,9 @@ func ip(namespace string, commands ...string) error {
 	return nil
 }
 
-// namespace is the network namespace of a client. It lives as long as a process in it or this file descriptor.
-type namespace struct {
-	client, fd int
-}
+// namespace is the network namespace of a client. It lives as long as a process in it or this mount of it. A file descriptor would not do:
+// other programs open that of this process only with a right that containers lack, once this process has started one of another account.
+type namespace struct{ client int }
 
 func newNamespace(client int) (*namespace, error) {
 	n := &namespace{client: client}
@@ -78,7 +77,7 @@ func newNamespace(client int) (*namespace, error) {
 			"link set eth0 up",
 			"route add default via "+gateway))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("network of client %d: %w", client, err), unix.Close(n.fd))
+		return nil, errors.Join(fmt.Errorf("network of client %d: %w", client, err), n.unmount())
 	}
 	return n, nil
 }
@@ -86,6 +85,9 @@ func newNamespace(client int) (*namespace, error) {
 // open makes the namespace. The thread that does it leaves its own and comes back.
 func (n *namespace) open() error {
 	const own = "/proc/thread-self/ns/net"
+	if err := os.WriteFile(n.path(), nil, 0o600); err != nil {
+		return err
+	}
 	runtime.LockOSThread() // if it does not come back it ends with this goroutine
 	hub, err := unix.Open(own, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -95,11 +97,11 @@ func (n *namespace) open() error {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return err
 	}
-	if n.fd, err = unix.Open(own, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+	if err := unix.Mount(own, n.path(), "", unix.MS_BIND, ""); err != nil {
 		return err
 	}
 	if err := unix.Setns(hub, unix.CLONE_NEWNET); err != nil {
-		return errors.Join(err, unix.Close(n.fd))
+		return errors.Join(err, n.unmount())
 	}
 	runtime.UnlockOSThread()
 	return nil
@@ -108,9 +110,14 @@ func (n *namespace) open() error {
 // device is the hub's end of the link.
 func (n *namespace) device() string { return fmt.Sprintf("client%d", n.client) }
 
-func (n *namespace) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.fd) }
+// path is the file that the namespace is mounted on.
+func (n *namespace) path() string { return fmt.Sprintf("%s/network%d", scratch, n.client) }
 
 // close removes the link at once: the kernel takes its time to do that with the namespace.
 func (n *namespace) close() error {
-	return errors.Join(ip("", "link del "+n.device()), unix.Close(n.fd))
+	return errors.Join(ip("", "link del "+n.device()), n.unmount())
+}
+
+func (n *namespace) unmount() error {
+	return errors.Join(unix.Unmount(n.path(), 0), os.Remove(n.path()))
 }
