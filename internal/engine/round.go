@@ -150,13 +150,13 @@ func (g *Engine) serves() {
 // finish reports the outcome, unless no node was asked, and ends the wait of the caller. The mutex is not held, as user code may be
 // asked whether it wants the report.
 func (r *Round) finish() {
+	defer close(r.done) // also if that code panics
 	if r.Outcome() != quorum.Undecided {
 		r.of.Report(r)
 	}
 	if r.Renewal != nil {
 		r.entry.engine.renewals.ended(r.Renewal)
 	}
-	close(r.done)
 }
 
 // Wait returns the outcome. It stops the round when ctx ends, over is closed, or the Engine is.
