@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -87,16 +88,38 @@ func TestLock_ContextMayAskALockWhileAnOutageIsWaitedFor(t *testing.T) {
 // The danger: what waits has its turn, and nobody is there to take it.
 func TestLock_PanicOfTheLogHandlerLeavesNobodyInTheQueue(t *testing.T) {
 	c := onMini(t, 3)
-	var panics atomic.Bool
+	var asked atomic.Int32
+	asked.Store(-10)
 	ask := func() {
-		if panics.Swap(false) {
+		if asked.Add(1) == 2 { // the first line would be about the round, and is no business of the call's goroutine
 			panic("of the handler")
 		}
 	}
 	locker := c.locker(redlock.WithLogger(slog.New(handler{slog.DiscardHandler, ask})))
-	panics.Store(true)
+	holder := take(t, c.locker(), "name")
+	asked.Store(0)
 	require.PanicsWithValue(t, "of the handler", func() { _, _ = locker.Lock(t.Context(), "name") })
 	require.Zero(t, redlock.Waiting(locker, "name"))
+	unlock(t, holder)
 	lock := must(locker.Lock(t.Context(), "name"))(t)
 	unlock(t, lock)
+}
+
+// The first round of a call that nobody is before ends at once if no node takes the command.
+func TestLock_PanicOfTheLogHandlerInTheFirstRoundLeavesNobodyInTheQueue(t *testing.T) {
+	c := onMini(t, 3)
+	var panics atomic.Bool
+	nodes := c.nodes()
+	locker := lockerOver(t, nodes, redlock.WithLogger(slog.New(handler{slog.DiscardHandler, func() {
+		if panics.Swap(false) {
+			panic("of the handler")
+		}
+	}})))
+	for _, n := range nodes {
+		require.NoError(t, n.Close())
+	}
+	panics.Store(true)
+	require.PanicsWithValue(t, "of the handler", func() { _, _ = locker.Lock(t.Context(), "name") })
+	_, err := locker.Lock(t.Context(), "name", redlock.MaxWait(time.Minute))
+	require.ErrorIs(t, err, nodeerr.ErrClosed, "and not that a call before it is under way")
 }

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"time"
 
 	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -10,7 +11,10 @@ import (
 
 // wait waits for a name until it holds the lock.
 func (l *Locker) wait(ctx context.Context, req *request) (*Lock, error) {
-	w := l.join(ctx, req, nil)
+	w, lock := l.first(ctx, req)
+	if lock != nil {
+		return lock, nil
+	}
 	waits := true
 	defer func() {
 		if waits { // the log or the source of tokens panics
@@ -33,16 +37,57 @@ func (l *Locker) wait(ctx context.Context, req *request) (*Lock, error) {
 	}
 }
 
-// join has a call wait: for one name, or for that of req among all, after a round that was lost.
-func (l *Locker) join(ctx context.Context, req *request, all *together) *waiter {
-	w := &waiter{locker: l, ctx: ctx, since: l.engine.Clock.Now(), req: *req, all: all, woken: make(chan struct{}, 1)}
-	w.Call = engine.Call{Want: &w.req.Want, Metadata: w.req.metadata, Of: w, Lost: all != nil}
-	w.entry = l.engine.Enter(req.key)
-	if w.entry.Waiters == nil {
-		w.entry.Waiters = new(waiting)
+// first runs a round at once if nobody is before the call, as TryLock does. It returns what waits if somebody is, or the round does not win.
+func (l *Locker) first(ctx context.Context, req *request) (*waiter, *Lock) {
+	e, c := l.engine.Enter(req.key), engine.Call{Want: &req.Want, Metadata: req.metadata}
+	if !e.Name.First(&c) {
+		e.Unlock()
+		return l.join(ctx, req, nil), nil
 	}
-	w.entry.WaitLocked(&w.Call)
-	w.entry.Unlock()
+	r, returned := l.beginLocked(e, &c, req), false
+	defer func() {
+		if !returned { // the log panics
+			l.waitOn(ctx, e, &c, r, req).abandon()
+		}
+	}()
+	e.Unlock()
+	outcome := r.Wait(ctx, nil)
+	returned = true
+	if outcome != quorum.Done {
+		return l.waitOn(ctx, e, &c, r, req), nil
+	}
+	e.Lock()
+	defer e.Unlock()
+	return nil, l.wonLocked(e, &c, r, req)
+}
+
+// waitOn makes what waits of a first call, the round of which has not won.
+func (l *Locker) waitOn(ctx context.Context, e *engine.Entry, first *engine.Call, r *acquireRound, req *request) *waiter {
+	e.Lock()
+	defer e.Unlock()
+	w := l.newWaiter(ctx, e, req, nil, r.Grant().Start)
+	e.Name.WaitOn(first, &w.Call)
+	w.round = r
+	w.wake()
+	return w
+}
+
+// join puts a call into the queue: for one name, or for that of req among all, after a round that was lost.
+func (l *Locker) join(ctx context.Context, req *request, all *together) *waiter {
+	e := l.engine.Enter(req.key)
+	defer e.Unlock()
+	w := l.newWaiter(ctx, e, req, all, l.engine.Clock.Now())
+	e.WaitLocked(&w.Call)
+	return w
+}
+
+// newWaiter makes a call that is about to wait.
+func (l *Locker) newWaiter(ctx context.Context, e *engine.Entry, req *request, all *together, since time.Time) *waiter {
+	w := &waiter{locker: l, entry: e, ctx: ctx, since: since, req: *req, all: all, woken: make(chan struct{}, 1)}
+	w.Call = engine.Call{Want: &w.req.Want, Metadata: w.req.metadata, Of: w, Lost: all != nil}
+	if e.Waiters == nil {
+		e.Waiters = new(waiting)
+	}
 	return w
 }
 

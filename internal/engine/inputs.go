@@ -28,7 +28,7 @@ func (e *Entry) LostLocked(a *Acquire, c *Call) { e.doLocked(e.Name.Lost(nil, c,
 // SplitLocked reports whether the round is lost, and another may win: see [quorum.Acquire.Split].
 func (a *Acquire) SplitLocked() bool { return a.acquire.Votes().Split() }
 
-// WaitLocked has a call wait, whose Of is a [Waiter].
+// WaitLocked puts a call into the queue, whose Of is a [Waiter].
 func (e *Entry) WaitLocked(c *Call) { e.doLocked(e.Name.Wait(nil, c)) }
 
 // GiveUpLocked ends the wait of a call, unless it has ended.

@@ -20,6 +20,7 @@ import (
 // driver drives a name through the steps of a test case:
 //
 //	join 1, leave 1           a call begins to wait, or gives up
+//	first 1, not first 1      a call begins with a round, as nobody is before it; or it waits, as somebody is
 //	read 1, permit 1          one that shares the lock begins to wait
 //	won, lost                 the round of the first has ended; a lock lives for 10 s
 //	won 1, lost 1             that of another has
@@ -50,6 +51,7 @@ type driver struct {
 	now   time.Time
 	ttl   time.Duration // of the locks
 	calls map[int]*lock.Call
+	first *lock.Call        // that has its round without having waited
 	asked map[uint16]uint32 // what the last observation of a node was for
 	term  *lock.Term        // nil if nobody has it here
 	hold  quorum.Hold
@@ -118,6 +120,14 @@ func (d *driver) do(text string) (acts []lock.Act) {
 		return d.atNode(node, words[1:])
 	}
 	switch words[0] {
+	case "first":
+		d.first = d.call(words[1])
+		d.calls[d.first.Of.(int)] = d.first
+		require.True(d.t, d.First(d.first))
+		return nil
+	case "not":
+		require.False(d.t, d.First(d.call(words[2])))
+		return d.do("join " + words[2])
 	case "join", "read", "permit":
 		c := d.call(words[1])
 		switch words[0] {
@@ -129,12 +139,13 @@ func (d *driver) do(text string) (acts []lock.Act) {
 		d.calls[c.Of.(int)] = c
 		return d.Wait(nil, c)
 	case "leave":
-		return d.Leave(nil, d.calls[d.call(words[1]).Of.(int)])
+		return d.Leave(nil, d.waitsOn(d.named(words[1:])))
 	case "won":
 		return d.take(d.named(words[1:]), steady.First)
 	case "lost":
 		c := d.named(words[1:])
-		return d.Lost(nil, c, d.ask(c, 0))
+		a := d.ask(c, 0)
+		return d.Lost(nil, d.waitsOn(c), a)
 	case "tried":
 		return d.take(d.call("0"), 0)
 	case "unlocked":
@@ -184,6 +195,16 @@ func (d *driver) named(words []string) *lock.Call {
 		return d.Waiting()[0]
 	}
 	return d.calls[d.call(words[0]).Of.(int)]
+}
+
+// waitsOn returns what stands for a call in the line from now on.
+func (d *driver) waitsOn(c *lock.Call) *lock.Call {
+	if c == d.first {
+		c = d.call(strconv.Itoa(c.Of.(int)))
+		d.WaitOn(d.first, c)
+		d.first, d.calls[c.Of.(int)] = nil, c
+	}
+	return c
 }
 
 // ask begins a round that has taken so long when it returns.

@@ -84,7 +84,8 @@ type Call struct {
 	Block    uint64 // how many numbers to reserve, unless it waits; 0 is one
 	Lost     bool   // it has lost a round, so it has the nodes observed before its next
 	Of       any    // who calls
-	waits    bool
+	waits    bool   // it has a place in the queue
+	first    bool   // as the first, without being in the line: see [Name.First]
 	side     int    // 1 + its place among those with a side round; 0: it has none
 	arrived  uint64 // how many have come to the queue before
 	slot     uint64 // 1 + that of the permit that was released for it; 0: none was

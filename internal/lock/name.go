@@ -15,8 +15,9 @@ type Name struct {
 	key   string
 	tries int32  // rounds of calls that do not wait
 	began uint8  // how many locks have begun, counted round the end
+	first bool   // a first call has a round under way: see First
 	terms *Term  // the first of those that are not over, as far as was looked; each knows the next
-	queue *queue // nil before anything waits or heals
+	queue *queue // nil before a second call comes, or anything waits or heals
 }
 
 // Begin begins with a key.
@@ -42,6 +43,7 @@ func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
 	case !c.waits:
 		n.tries++
 	case c.Want.Kind != form.Lock:
+	case n.queue == nil:
 	case c.Want.Kept:
 		a.Ask.Floor = n.queue.numbers.floor
 	default:
@@ -74,9 +76,16 @@ func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, t *Term, to wire.Re
 	}
 	t.begin(n, mark, w, a.votes.Lease(), a.Ask.Block, to)
 	t.acquire = &a.Round
-	if !c.waits {
+	switch {
+	case !c.waits:
 		n.tries--
 		return acts
+	case c.first:
+		n.first = false
+		if n.queue == nil {
+			t.first = true
+			return acts
+		}
 	}
 	return n.queue.won(acts, r.Clock.Now(), c, t)
 }
@@ -189,11 +198,11 @@ func (n *Name) Terms(yield func(*Term) bool) {
 // Idle reports whether nothing is lost if the name is forgotten.
 func (n *Name) Idle() bool {
 	if n.terms == nil && n.queue == nil { // as a rule
-		return n.tries == 0
+		return n.tries == 0 && !n.first
 	}
 	now := n.rules.Clock.Now()
 	n.prune(now)
-	return n.tries == 0 && n.terms == nil && (n.queue == nil || n.queue.discardable(now))
+	return n.tries == 0 && !n.first && n.terms == nil && (n.queue == nil || n.queue.discardable(now))
 }
 
 // prune forgets the locks that have ended by themselves.

@@ -28,26 +28,12 @@ type queue struct {
 	numbers numbers
 }
 
-// queued returns the queue, and makes it if there is none.
-func (n *Name) queued() *queue {
-	if n.queue == nil {
-		bounds := &n.rules.Pace
-		n.queue = &queue{
-			key: n.key, rules: n.rules, view: view{nodes: make([]nodeState, n.rules.Nodes)},
-			pace: pace{bounds: bounds, rtt: min(bounds.First, maxRTT)},
-		}
-	}
-	return n.queue
-}
-
 // Wait puts a call into the line, behind those that wait already. Its turn comes with an [Offer], and it leaves with Won, Pass, Leave or a
 // [Refuse].
 func (n *Name) Wait(acts []Act, c *Call) []Act {
 	q, now := n.queued(), n.rules.Clock.Now()
 	q.line.come(c)
-	if len(q.line.calls) == 0 && !q.holds(now) {
-		q.over(now)
-	}
+	q.expire(now)
 	paused := now.Before(q.turn.until)
 	if c.Want.shares() && q.state == idle && !paused {
 		return q.trySide(acts, c)
@@ -237,10 +223,14 @@ func (q *queue) discardable(now time.Time) bool {
 	return len(q.line.calls)+len(q.line.side) == 0 && !q.holds(now) && !now.Before(q.turn.until)
 }
 
-// Waiting returns the calls that wait, in the order in which they came. The caller does not change it.
+// Waiting returns the calls that wait, in the order in which they came, without a first call that has not lost a round. The caller does not
+// change it.
 func (n *Name) Waiting() []*Call {
-	if n.queue == nil {
+	switch {
+	case n.queue == nil:
 		return nil
+	case n.first:
+		return n.queue.line.calls[1:]
 	}
 	return n.queue.line.calls
 }

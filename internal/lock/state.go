@@ -64,6 +64,13 @@ func (q *queue) over(now time.Time) {
 	}
 }
 
+// expire ends state ours if nobody waits for its end and the lock has expired.
+func (q *queue) expire(now time.Time) {
+	if len(q.line.calls) == 0 && !q.holds(now) {
+		q.over(now)
+	}
+}
+
 // holds reports whether this process has the lock, as far as it knows.
 func (q *queue) holds(now time.Time) bool { return q.state == ours && now.Before(q.holder.Kept()) }
 
@@ -78,6 +85,9 @@ func (n *Name) Verify() error {
 	q := n.queue
 	if q == nil {
 		return nil
+	}
+	if n.first != (q.state == trying && q.line.calls[0] == nobody) {
+		return fmt.Errorf("the queue of %q is %v, and a first call tries: %t", q.key, q.state, n.first)
 	}
 	if waits := len(q.line.calls) > 0; q.state == idle && waits || (q.state == trying || q.state == watching) && !waits || (q.state == ours) != (q.holder != nil) {
 		return fmt.Errorf("the queue of %q is %v with %d calls; this process has the lock: %t", q.key, q.state, len(q.line.calls), q.holder != nil)

@@ -15,6 +15,7 @@ type Term struct {
 	Renewal *quorum.Renewal // nil while nobody wants the lock renewed
 	Tracked bool            // extensions have the nodes announce changes of the key
 	leaving bool            // a release is under way, or done
+	first   bool            // a first call has won it, and the name had no queue
 
 	name         *Name
 	next         *Term // of the name

@@ -62,7 +62,7 @@ func yours(peers []string, node int) Act {
 
 // PeersWait takes the message of another process that some wait for the lock.
 func (n *Name) PeersWait(peers []string) {
-	q := n.queue
+	q := n.told()
 	if q == nil {
 		return
 	}
@@ -79,7 +79,7 @@ func (n *Name) PeersWait(peers []string) {
 //
 // The message follows the release on each node, so the round begins when a majority of the nodes has delivered it.
 func (n *Name) TurnPassed(acts []Act, node int, peers []string) (_ []Act, first bool) {
-	q, now := n.queue, n.rules.Clock.Now()
+	q, now := n.told(), n.rules.Clock.Now()
 	switch {
 	case q == nil: // nobody waits here any longer
 		if len(peers) > 0 {

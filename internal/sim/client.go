@@ -57,7 +57,10 @@ func newClient(w *world, number int) *client {
 	pace := lock.Pace{First: 2 * time.Millisecond, Most: 200 * time.Millisecond, Heal: healAfter, Handoff: c.plan.Handoff, Random: c.atRandom}
 	c.rules = lock.Rules{
 		Clock: &c.clock, Wall: c.timeOfDay, Nodes: len(w.servers), Timeout: nodeTimeout, Self: c.self, Form: c.form, Fenced: &c.fenced, Drift: drift, Pace: pace,
-		Closed: func() bool { return false }, Broken: func(err error) { panic(err) },
+		Broken: func(err error) {
+			c.check(false, "a queue changes its state as its table says", "client %d: %v", c.number, err)
+		},
+		Closed: func() bool { return false },
 	}
 	for _, s := range w.servers {
 		l := &line{world: w, client: c, server: s, guard: wire.Guard{MaxTTL: w.plan.Guard}, stood: map[string]stood{}}

@@ -21,6 +21,7 @@ type waiter struct {
 	round     *round // its turn; nil means none
 	lock      *held  // that was passed on to it; nil means none
 	tried     bool   // it has had a round
+	first     bool   // it has had no place in the queue before its round
 	cancelled bool
 	ended     bool
 }
@@ -36,7 +37,7 @@ func (c *client) wait(s Step) {
 	w.call = lock.Call{Want: s.want(), Of: w}
 	c.log("client %d: waiter %d comes for %s", c.number, w.number, n.key)
 	n.waiters, n.waited = append(n.waiters, w), true
-	n.do(func() { n.act(n.lock.Wait(nil, &w.call)) })
+	n.do(w.join)
 }
 
 func (c *client) atRandom(below time.Duration) time.Duration {
@@ -45,6 +46,15 @@ func (c *client) atRandom(below time.Duration) time.Duration {
 	}
 	c.random++
 	return time.Duration(c.chance(c.number, c.random, 11) % uint64(below))
+}
+
+// join begins with a round, if nobody is before the waiter.
+func (w *waiter) join() {
+	if w.first = w.queue.lock.First(&w.call); w.first {
+		w.begin()
+	} else {
+		w.queue.act(w.queue.lock.Wait(nil, &w.call))
+	}
 }
 
 // begin begins a round for the waiter, which is at the head.
@@ -66,6 +76,10 @@ func (w *waiter) begin() {
 func (w *waiter) take(r *round) {
 	n := w.queue
 	w.round = nil
+	if w.first && r.outcome != quorum.Done {
+		n.lock.WaitOn(&w.call, &w.call)
+	}
+	w.first = false
 	switch {
 	case w.lock != nil:
 		n.client.check(false, "a wait ends once", "client %d: waiter %d has a round, and the lock", n.client.number, w.number)
