@@ -67,7 +67,7 @@ func parseHashed(v *wire.Value) wire.Reply {
 func inMillis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 func (hashed) Acquire(c *wire.Command, m form.Mark, a form.Ask) {
-	*c = wire.Command{Script: hashedAcquire, Key: m.Key, Token: m.Token, Votes: true, Creates: true, Changes: true}
+	*c = wire.Command{Class: wire.Vote, Script: hashedAcquire, Key: m.Key, Token: m.Token}
 	c.Parse = func(v *wire.Value) wire.Reply {
 		if v.Kind == '_' {
 			return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrHeld}
@@ -78,17 +78,17 @@ func (hashed) Acquire(c *wire.Command, m form.Mark, a form.Ask) {
 }
 
 func (hashed) Extend(c *wire.Command, m form.Mark, ttl time.Duration) {
-	*c = wire.Command{Script: hashedExtend, Key: m.Key, Token: m.Token, Parse: parseHashed, Creates: true, Changes: true, NeedsToken: true}
+	*c = wire.Command{Class: wire.Extend, Script: hashedExtend, Key: m.Key, Token: m.Token, Parse: parseHashed}
 	c.With(m.Token, inMillis(ttl))
 }
 
 func (f hashed) Release(c *wire.Command, m form.Mark, redeliver time.Duration) {
 	f.Remove(c, m.Key, form.Seen{Token: m.Token})
-	c.CleansUp, c.Redeliver = true, redeliver
+	c.Class, c.Redeliver = wire.CleanUp, redeliver
 }
 
 func (hashed) Remove(c *wire.Command, key string, seen form.Seen) {
-	*c = wire.Command{Script: hashedRelease, Key: key, Token: seen.Token, Parse: parseHashed, Changes: true, NeedsToken: true}
+	*c = wire.Command{Class: wire.Remove, Script: hashedRelease, Key: key, Token: seen.Token, Parse: parseHashed}
 	c.With(seen.Token)
 }
 
@@ -103,7 +103,7 @@ func (hashed) ObserveMaster(key string) *wire.Command {
 }
 
 func (hashed) Heal(key, value string) *wire.Command {
-	c := &wire.Command{Script: hashedHeal, Key: key, Token: value, Parse: parseHashed, Changes: true}
+	c := &wire.Command{Class: wire.Remove, Script: hashedHeal, Key: key, Token: value, Parse: parseHashed}
 	return c.With(value)
 }
 

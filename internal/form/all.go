@@ -46,7 +46,7 @@ func (f *Fenced) AcquireAll(c *wire.Command, marks []Mark, asks []Ask) {
 func all(c *wire.Command, script, proof *wire.Script, marks []Mark) {
 	n := len(marks)
 	*c = wire.Command{
-		Script: script, Proof: proof, Key: marks[0].Key, Token: marks[0].Token, Votes: true, Creates: true, Changes: true, Several: true,
+		Class: wire.Vote, Script: script, Proof: proof, Key: marks[0].Key, Token: marks[0].Token, Several: true,
 		Parse: func(v *wire.Value) wire.Reply { return parseAll(v, n, script == fencedAllAcquireScript) },
 	}
 }

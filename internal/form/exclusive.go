@@ -13,7 +13,7 @@ type Exclusive struct{ text }
 
 // Acquire implements [Form]: SET NX PX.
 func (Exclusive) Acquire(c *wire.Command, m Mark, a Ask) {
-	*c = wire.Command{Proof: firstAcquireScript, Key: m.Key, Token: m.Token, Parse: parseAcquire, Votes: true, Creates: true, Changes: true}
+	*c = wire.Command{Class: wire.Vote, Proof: firstAcquireScript, Key: m.Key, Token: m.Token, Parse: parseAcquire}
 	c.With("SET", m.Key, m.Token, "NX", "PX", millis(a.TTL))
 }
 
@@ -26,14 +26,14 @@ func parseAcquire(v *wire.Value) wire.Reply {
 
 // Extend implements [Form].
 func (Exclusive) Extend(c *wire.Command, m Mark, ttl time.Duration) {
-	*c = wire.Command{Script: extendScript, Key: m.Key, Token: m.Token, Parse: parseExtend, Creates: true, Changes: true, NeedsToken: true}
+	*c = wire.Command{Class: wire.Extend, Script: extendScript, Key: m.Key, Token: m.Token, Parse: parseExtend}
 	c.With(m.Token, millis(ttl))
 }
 
 // Release implements [Form].
 func (Exclusive) Release(c *wire.Command, m Mark, redeliver time.Duration) {
 	remove(c, m.Key, m.Token)
-	c.CleansUp, c.Redeliver = true, redeliver
+	c.Class, c.Redeliver = wire.CleanUp, redeliver
 }
 
 // Remove implements [Form].
@@ -41,7 +41,7 @@ func (Exclusive) Remove(c *wire.Command, key string, seen Seen) { remove(c, key,
 
 // remove deletes a key that holds a value.
 func remove(c *wire.Command, key, value string) {
-	*c = wire.Command{Script: releaseScript, Key: key, Token: value, Parse: parseRelease, Changes: true, NeedsToken: true}
+	*c = wire.Command{Class: wire.Remove, Script: releaseScript, Key: key, Token: value, Parse: parseRelease}
 	c.With(value)
 }
 

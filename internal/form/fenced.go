@@ -79,8 +79,8 @@ func (f *Fenced) Won(now time.Time, a Ask, number uint64) {
 // block is above all numbers that the counter has granted before, or been raised to.
 func (f *Fenced) Acquire(c *wire.Command, m Mark, a Ask) {
 	*c = wire.Command{
-		Script: fencedAcquireScript, Proof: firstFencedAcquireScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token,
-		Parse: parseNumber, Join: joined, Votes: true, Creates: true, Changes: true,
+		Class: wire.Vote, Script: fencedAcquireScript, Proof: firstFencedAcquireScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token,
+		Parse: parseNumber, Join: joined,
 	}
 	c.With(m.Token, millis(a.TTL), decimal(a.Time))
 	advance, block := a.Advance || a.Floor > 0, a.Block > 1
@@ -110,15 +110,14 @@ func parseNumber(v *wire.Value) wire.Reply {
 
 // Raise implements [Numbered]. The counter is raised, too.
 func (f *Fenced) Raise(c *wire.Command, m Mark, granted, number uint64) {
-	*c = wire.Command{Script: raiseScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseCode}
+	*c = wire.Command{Class: wire.Own, Script: raiseScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseCode}
 	c.With(fenced(m.Token, granted), fenced(m.Token, number), decimal(number))
 }
 
 // Extend implements [Form]. It raises the counter to the number.
 func (f *Fenced) Extend(c *wire.Command, m Mark, ttl time.Duration) {
 	*c = wire.Command{
-		Script: fencedExtendScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseFencedExtend,
-		Creates: true, Changes: true, NeedsToken: true,
+		Class: wire.Extend, Script: fencedExtendScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseFencedExtend,
 	}
 	c.With(m.Token, decimal(m.Number), millis(ttl), millis(f.Keep))
 }
@@ -126,7 +125,7 @@ func (f *Fenced) Extend(c *wire.Command, m Mark, ttl time.Duration) {
 // Release implements [Form]. It raises the counter to the number.
 func (f *Fenced) Release(c *wire.Command, m Mark, redeliver time.Duration) {
 	removeFenced(c, m)
-	c.CleansUp, c.Redeliver, c.Join = true, redeliver, joined
+	c.Class, c.Redeliver, c.Join = wire.CleanUp, redeliver, joined
 }
 
 // Remove implements [Form]. The holder may have raised the number since it was seen.
@@ -141,7 +140,7 @@ func (f *Fenced) Remove(c *wire.Command, key string, seen Seen) {
 // removeFenced deletes a key that holds a token with a number.
 func removeFenced(c *wire.Command, m Mark) {
 	*c = wire.Command{
-		Script: fencedReleaseScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseRelease, Changes: true, NeedsToken: true,
+		Class: wire.Remove, Script: fencedReleaseScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseRelease,
 	}
 	c.With(fenced(m.Token, m.Number))
 }
@@ -155,14 +154,14 @@ var joined = &wire.Joiner{Script: joinedScript, Words: joinedWords}
 func joinedWords(words []string, run []*wire.Command) []string {
 	words = append(words, strconv.Itoa(2*len(run)))
 	times := []string{"", ""} // the TTL and the time, which are usually the same for all acquires
-	if run[0].Votes {
+	if run[0].Votes() {
 		times = run[0].Args[1:3]
 	}
 	forms := make([]byte, 0, 64)
 	for _, c := range run {
 		words = append(words, c.Key, c.Second)
 		switch {
-		case c.CleansUp:
+		case c.CleansUp():
 			forms = append(forms, 'r')
 		case slices.Equal(c.Args[1:], times): // and no argument more
 			forms = append(forms, 's')

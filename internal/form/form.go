@@ -130,7 +130,7 @@ func (text) ObserveMaster(key string) *wire.Command {
 
 // Heal implements [Form].
 func (text) Heal(key, value string) *wire.Command {
-	c := &wire.Command{Script: healScript, Key: key, Token: value, Parse: parseCode, Changes: true}
+	c := &wire.Command{Class: wire.Remove, Script: healScript, Key: key, Token: value, Parse: parseCode}
 	return c.With(value)
 }
 
@@ -140,7 +140,7 @@ func (text) Heal(key, value string) *wire.Command {
 func Probe(prefix, id string, numbered bool) *wire.Command {
 	key := prefix + "\x00ping:" + id
 	c := &wire.Command{
-		Script: firstAcquireScript, Key: key, Parse: func(v *wire.Value) wire.Reply { return wire.YesIf(v.Kind == '_', v) }, Votes: true,
+		Class: wire.Probe, Script: firstAcquireScript, Key: key, Parse: func(v *wire.Value) wire.Reply { return wire.YesIf(v.Kind == '_', v) },
 	}
 	if numbered {
 		c.Second = counterOf(key)

@@ -61,7 +61,7 @@ func (s Shared) keys(key string, behind ...string) []string {
 // Acquire implements [Form]: the key is free for it if it does not exist, or holds the mark, and no writer waits.
 func (s Shared) Acquire(c *wire.Command, m Mark, a Ask) {
 	*c = wire.Command{
-		Script: shareAcquireScript, Key: m.Key, Token: m.Token, Parse: parseRead, Votes: true, Creates: true, Changes: true, Shares: true,
+		Class: wire.Vote, Script: shareAcquireScript, Key: m.Key, Token: m.Token, Parse: parseRead, Shares: true,
 	}
 	args := []string{marks[s.Kind], m.Token, millis(a.TTL)}
 	if s.Kind == Permit {
@@ -74,7 +74,7 @@ func (s Shared) Acquire(c *wire.Command, m Mark, a Ask) {
 // Extend implements [Form].
 func (s Shared) Extend(c *wire.Command, m Mark, ttl time.Duration) {
 	*c = wire.Command{
-		Script: shareExtendScript, Key: m.Key, Token: m.Token, Parse: parseStay, Creates: true, Changes: true, Shares: true, NeedsToken: true,
+		Class: wire.Extend, Script: shareExtendScript, Key: m.Key, Token: m.Token, Parse: parseStay, Shares: true,
 	}
 	c.WithKeys(s.keys(m.Key, behindSharers), slices.Concat([]string{marks[s.Kind], m.Token, millis(ttl)}, s.slot(m.Number))...)
 }
@@ -91,13 +91,13 @@ func (s Shared) slot(number uint64) []string {
 // have got another one than the rest.
 func (s Shared) Release(c *wire.Command, m Mark, redeliver time.Duration) {
 	s.leave(c, Mark{Key: m.Key, Token: m.Token})
-	c.CleansUp, c.Redeliver = true, redeliver
+	c.Class, c.Redeliver = wire.CleanUp, redeliver
 }
 
 // Raise implements [Raising]: it takes a slot back.
 func (s Shared) Raise(c *wire.Command, m Mark, granted, _ uint64) {
 	s.leave(c, Mark{m.Key, m.Token, granted})
-	c.CleansUp = true
+	c.Class = wire.CleanUp
 }
 
 // Remove implements [Form]: it takes out one of those who share the key. Without a token it deletes the key if nobody shares it.
@@ -107,7 +107,7 @@ func (s Shared) Remove(c *wire.Command, key string, seen Seen) {
 
 func (s Shared) leave(c *wire.Command, m Mark) {
 	*c = wire.Command{
-		Script: shareReleaseScript, Key: m.Key, Token: m.Token, Parse: parseLeave, Changes: true, Shares: true, NeedsToken: true,
+		Class: wire.Remove, Script: shareReleaseScript, Key: m.Key, Token: m.Token, Parse: parseLeave, Shares: true,
 	}
 	c.WithKeys(s.keys(m.Key, behindSharers), slices.Concat([]string{marks[s.Kind], m.Token}, s.slot(m.Number))...)
 }

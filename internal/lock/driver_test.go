@@ -299,7 +299,7 @@ func inWords(acts []lock.Act) string {
 		switch a := &acts[i]; a.What {
 		case lock.Send:
 			nodes[a.Tag.What] += fmt.Sprint(" ", a.Tag.Node)
-			if key, ok := form.Wanted(a.Command.Key); ok && a.Command.CleansUp {
+			if key, ok := form.Wanted(a.Command.Key); ok && a.Command.CleansUp() {
 				said["unwant"] = "unwant " + key
 			} else if ok {
 				said["want"] = "want " + key

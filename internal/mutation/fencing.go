@@ -73,9 +73,9 @@ var guardMutations = []Mutation{
 	{"stamp-push-ignored", "a server whose stamp may have changed does not vote until it has answered what it is",
 		"internal/wire/guard.go", "\tif g.MaxTTL == 0 {\n\t\treturn false\n", "\tif true {\n\t\treturn false\n"},
 	{"vote-behind-a-push", "what a server grants after it has pushed that its stamp may have changed does not count",
-		"internal/wire/guard.go", "if g.why != nil && cmd.Votes", "if false && cmd.Votes"},
+		"internal/wire/guard.go", "if g.why != nil && cmd.Votes()", "if false && cmd.Votes()"},
 	{"look-off", "a name that leads to another server is noticed while the former one works",
 		"internal/wire/life.go", "if l.LookEvery == 0 || l.state != Serving {", "if true || l.state != Serving {"},
 	{"guard-bars-holders", "a holder may give its lock back at once to a node that has forgotten it",
-		"internal/form/exclusive.go", "Parse: parseExtend, Creates: true", "Parse: parseExtend, Votes: true, Creates: true"},
+		"internal/wire/class.go", "\tExtend:  {creates: true,", "\tExtend:  {votes: true, creates: true,"},
 }

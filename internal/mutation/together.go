@@ -17,8 +17,8 @@ var setMutations = []Mutation{
 		"internal/lock/together.go", "part := reply.Each[i]", "part := reply.Each[0]"},
 	{"set-answered-early", "no answer is taken before a set has been asked for everywhere",
 		"internal/sim/together.go", "reply *wire.Reply) {\n\tt.do(", "reply *wire.Reply) {\n\tnew(mutex).do("},
-	{"first-acquire-behind-a-release", "an acquire that proves what may be done, and that a server asks for again, is not sent behind its release",
-		"internal/form/exclusive.go", "Votes: true, Creates: true, Changes", "Votes: true, Changes"},
+	{"acquire-behind-a-release", "an acquire that a server asks for again is not sent behind its release",
+		"internal/wire/class.go", "\tVote:    {votes: true, creates: true,", "\tVote:    {votes: true,"},
 	{"set-behind-a-release", "a set that a server asks for again is not sent behind the release of any of its locks",
 		"internal/wire/command.go", " || slices.Contains(earlier.Keys(), c.Key))", " || earlier.Key == \"\" && slices.Contains(earlier.Keys(), c.Key))"},
 }

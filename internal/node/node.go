@@ -245,13 +245,13 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 		case a.with.Answer == quorum.Unknown:
 			err = a.with.Err
 		case a.with.Answer == quorum.Yes || a.with.Answer == quorum.Recreated:
-			if a.cmd.Changes {
+			if a.cmd.Changes() {
 				c.use = wire.Granted
 			}
 			c.proven.Granted(a.cmd, script)
 		case wire.Wrong(a.with.Err):
 			n.pipeline.Life.Wrong(a.with.Err)
-			if a.cmd.CleansUp {
+			if a.cmd.CleansUp() {
 				n.pipeline.Undone(time.Now(), op)
 			}
 		}

@@ -44,7 +44,7 @@ var verbOf = map[*wire.Script]verb{
 // does returns what a command of package form does.
 func does(c *wire.Command) verb {
 	v := verbOf[c.Script]
-	if v == release && !c.CleansUp {
+	if v == release && !c.CleansUp() {
 		return force
 	}
 	return v

@@ -180,13 +180,13 @@ func (l *line) answered(c *conn, m *message, v wire.Value) {
 	r := o.cmd.Reply(&v)
 	switch {
 	case r.Answer == quorum.Yes || r.Answer == quorum.Recreated:
-		if o.cmd.Changes {
+		if o.cmd.Changes() {
 			c.use = wire.Granted
 		}
 		c.proven.Granted(o.cmd, m.script)
 	case wire.Wrong(r.Err):
 		l.commands.Life.Wrong(r.Err)
-		if o.cmd.CleansUp {
+		if o.cmd.CleansUp() {
 			l.commands.Undone(l.client.mono.Now(), op)
 		}
 	}

@@ -13,8 +13,9 @@ import (
 )
 
 // Command is one command, ready to be sent to any number of nodes. It is not changed by sending. What it does to a lock is the
-// business of who made it (package form): on its way it is known by its attributes.
+// business of who made it (package form): on its way it is known by its class and attributes.
 type Command struct {
+	Class  Class
 	Script *Script // that it runs; nil if none
 	// Proof takes the place of Script until a connection has proven what that proves, see [Proven]: its answers are the same, and a command
 	// without a script gives it what stands behind the key. nil: nothing is to be proven.
@@ -22,35 +23,22 @@ type Command struct {
 	Key    string
 	Second string // the second key of the script; "" if it has none
 	// Token is what a key has to hold to be changed or deleted, or holds afterwards. Key and Token together are one life of the key:
-	// a command that cleans up ends what one that creates has begun.
+	// a CleanUp ends what a Vote has begun.
 	Token string
 	Args  []string // of the script, behind the keys; without a script all words
 	room  [6]string
 	// Parse makes the reply of what a server has sent, unless that is an error.
 	Parse func(*Value) Reply
 	Join  *Joiner // nil: it goes alone
-	// Redeliver is for how long after its connection broke a command that CleansUp is sent.
+	// Redeliver is for how long after its connection broke a CleanUp is sent.
 	Redeliver time.Duration
 
 	keys uint8 // how many keys lead Args, behind their number, of a script that takes any number; 0: it has Key and Second
 	// Several reports that each of these is the key of a lock, or of its counter. Otherwise Key is, and the others stand beside it.
 	Several bool
-	// CleansUp marks a command that removes what is ours, so that it may arrive at any time and any number of times. It is sent until
-	// it is answered, or for Redeliver after its connection broke.
-	CleansUp bool
-	// Votes marks a command that takes a lock, or asks whether it could: a server in quarantine is not asked. Its answer null means
-	// that the key is held.
-	Votes bool
-	// Creates marks a command that may make the key by a script: it is not sent again behind a command that cleans up the same life.
-	Creates bool
-	// Changes reports that the command has changed the key if it was done, unless the reply says that it is the Same.
-	Changes bool
-	// Shares marks a command to a key that several share. One that cleans up may have changed the key also if what it cleans up was not there. One that
-	// is Tracked has left the server tracking the key, so that nobody needs to be told that it has changed.
+	// Shares marks a command to a key that several share. A CleanUp may have changed the key also if what it cleans up was not there. A command
+	// that is Tracked has left the server tracking the key, so that nobody needs to be told that it has changed.
 	Shares bool
-	// NeedsToken marks a command to a key of ours: that the key holds data of another program (nodeerr.ErrForeign) is a No, and for
-	// any other command a refusal.
-	NeedsToken bool
 	// BySource marks a script that always goes by its source, as a repetition for a server that does not know it would come late.
 	BySource bool
 	// Tracked asks for the next change to Key after the command to be reported to the listeners of a node that tracks keys, whether
@@ -116,21 +104,21 @@ func (c *Command) Name(script *Script, source bool) string {
 // MustFollow reports whether the command, which was sent after earlier, must not be carried out before it. If the server
 // asks for the script of earlier, that is not sent again then: it would create the key behind its release.
 func (c *Command) MustFollow(earlier *Command) bool {
-	return earlier.Creates && c.ends(earlier)
+	return earlier.Creates() && c.ends(earlier)
 }
 
 // ends reports whether the command cleans up the life of the key that earlier was to begin.
 func (c *Command) ends(earlier *Command) bool {
-	return c.CleansUp && c.Token == earlier.Token && (c.Key == earlier.Key || slices.Contains(earlier.Keys(), c.Key))
+	return c.CleansUp() && c.Token == earlier.Token && (c.Key == earlier.Key || slices.Contains(earlier.Keys(), c.Key))
 }
 
 // Changed reports whether the command has, or may have, changed the key, if this is the reply.
 func (c *Command) Changed(r *Reply) bool {
 	switch r.Answer {
 	case quorum.Yes, quorum.Recreated:
-		return c.Changes && !r.Same && (!c.Shares || !r.Tracked)
+		return c.Changes() && !r.Same && (!c.Shares || !r.Tracked)
 	case quorum.No:
-		return c.Changes && c.Shares && c.CleansUp && errors.Is(r.Err, nodeerr.ErrAbsent)
+		return c.CleansUp() && c.Shares && errors.Is(r.Err, nodeerr.ErrAbsent)
 	}
 	return false
 }
@@ -174,5 +162,5 @@ type Joiner struct {
 // Joins reports whether one call may carry out next behind the command and others. Nothing that takes a lock is joined behind a release
 // that leads: Redis skips the out-of-memory check after the first write of a script.
 func (c *Command) Joins(next *Command) bool {
-	return c.Join != nil && c.Join == next.Join && (c.Votes || !next.Votes)
+	return c.Join != nil && c.Join == next.Join && (c.Votes() || !next.Votes())
 }

@@ -107,7 +107,7 @@ func (g *Guard) Changed(now time.Time) (atOnce bool) {
 // Vote takes the answer to a command that takes a lock. Its yes does not count if the server has pushed before it that its stamp may have
 // changed, as it may have forgotten by then what others hold. The key may be there, as after any other refusal.
 func (g *Guard) Vote(cmd *Command, r *Reply) {
-	if g.why != nil && cmd.Votes && r.Answer == quorum.Yes && !r.Late {
+	if g.why != nil && cmd.Votes() && r.Answer == quorum.Yes && !r.Late {
 		*r = Reply{Answer: quorum.Refused, Err: &nodeerr.QuarantineError{Err: g.why}, Command: r.Command, Server: r.Server}
 	}
 }

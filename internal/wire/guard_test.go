@@ -206,7 +206,7 @@ func TestGuard_AServerWhoseStampMayHaveChangedDoesNotVote(t *testing.T) {
 
 func TestGuard_AYesDoesNotCountBehindAPush(t *testing.T) {
 	now := time.Unix(1000, 0)
-	g, acquire := &wire.Guard{MaxTTL: maxTTL}, &wire.Command{Votes: true}
+	g, acquire := &wire.Guard{MaxTTL: maxTTL}, &wire.Command{Class: wire.Vote}
 	vote := func(cmd *wire.Command, r wire.Reply) wire.Reply {
 		g.Vote(cmd, &r)
 		return r

@@ -72,12 +72,12 @@ func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (wake bool, err error) {
 	switch {
 	case p.closed:
 		return false, nodeerr.ErrClosed
-	case op.Command.CleansUp && underWay < maxCleanUp: // accepted also while the server does not answer
-	case op.Command.CleansUp: // whatever the server does: it is not sent again
+	case op.Command.CleansUp() && underWay < maxCleanUp: // accepted also while the server does not answer
+	case op.Command.CleansUp(): // whatever the server does: it is not sent again
 		return false, nodeerr.ErrOverloaded
 	case p.Life.Refusal() != nil:
 		return false, p.Life.Refusal()
-	case op.Command.WantsLate && !op.Command.Changes && underWay < maxCleanUp: // a late answer shows whether the key is gone
+	case op.Command.WantsLate && !op.Command.Changes() && underWay < maxCleanUp: // a late answer shows whether the key is gone
 	case p.overdue:
 		return false, nodeerr.ErrSuspended
 	case underWay >= maxUnderWay:
@@ -111,7 +111,7 @@ func (p *Pipeline[T]) Take(now time.Time, limit int) []Op[T] {
 // Withdraw ends the queued commands that take locks.
 func (p *Pipeline[T]) Withdraw(now time.Time, err error) {
 	for i, o := range p.underWay() {
-		if i >= p.written && o.Command.Votes {
+		if i >= p.written && o.Command.Votes() {
 			p.end(i, err)
 		}
 	}
@@ -147,7 +147,7 @@ func (p *Pipeline[T]) Answered() (op Op[T], reported bool) {
 // nobody waits for it, or if a command that was sent after it must follow it.
 func (p *Pipeline[T]) Repeat(op Op[T]) bool {
 	follows := func(later Op[T]) bool { return later.Command.MustFollow(op.Command) }
-	if op.reported && !op.Command.CleansUp || slices.ContainsFunc(p.underWay(), follows) {
+	if op.reported && !op.Command.CleansUp() || slices.ContainsFunc(p.underWay(), follows) {
 		return false
 	}
 	op.Again = true
@@ -255,7 +255,7 @@ func (p *Pipeline[T]) Expire(now time.Time) (cut bool, next time.Time) {
 func (p *Pipeline[T]) end(i int, err error) *Op[T] {
 	o := &p.underWay()[i]
 	answer := quorum.Unsent
-	if i < p.written || o.Command.CleansUp { // something of ours may be on the server
+	if i < p.written || o.Command.CleansUp() { // something of ours may be on the server
 		answer = quorum.Unknown
 	}
 	if !o.reported {
@@ -279,9 +279,9 @@ func (p *Pipeline[T]) sweep(now time.Time) {
 	for i := range waiting {
 		o := &waiting[i]
 		switch acquire := unsent[o.Command.Token]; {
-		case o.Command.CleansUp:
+		case o.Command.CleansUp():
 			o.needless = o.needless || acquire != nil && o.Command.ends(acquire)
-		case o.unsent && o.Command.Votes && o.Command.Token != "":
+		case o.unsent && o.Command.Votes() && o.Command.Token != "":
 			if unsent == nil {
 				unsent = map[string]*Command{}
 			}
@@ -289,7 +289,7 @@ func (p *Pipeline[T]) sweep(now time.Time) {
 		}
 	}
 	kept := slices.DeleteFunc(waiting, func(o Op[T]) bool {
-		return o.reported && (!o.Command.CleansUp || o.needless || !o.until.IsZero() && !now.Before(o.until))
+		return o.reported && (!o.Command.CleansUp() || o.needless || !o.until.IsZero() && !now.Before(o.until))
 	})
 	p.ops = p.ops[:len(p.ops)-len(waiting)+len(kept)]
 }

@@ -48,9 +48,8 @@ func op(item string) wire.Op[string] {
 	name, _, _ := strings.Cut(item, " ")
 	_, token, _ := strings.Cut(item, " of ")
 	return wire.Op[string]{Item: item, Command: &wire.Command{
-		Token: token,
-		Votes: name == "acquire", Creates: name == "acquire", CleansUp: name == "release", Redeliver: redeliver,
-		WantsLate: name == "observe" || name == "extend", Changes: name != "observe",
+		Token: token, Class: map[string]wire.Class{"acquire": wire.Vote, "extend": wire.Extend, "release": wire.CleanUp}[name],
+		Redeliver: redeliver, WantsLate: name == "observe" || name == "extend",
 	}}
 }
 

@@ -64,7 +64,7 @@ func (c *Command) Reply(v *Value) Reply {
 	switch {
 	case refusal == nil:
 		return c.Parse(v)
-	case c.NeedsToken && errors.Is(refusal, nodeerr.ErrForeign): // the scripts report the type of the key, and of no other
+	case c.needsToken() && errors.Is(refusal, nodeerr.ErrForeign): // the scripts report the type of the key, and of no other
 		return Reply{Answer: quorum.No, Err: refusal}
 	}
 	return Reply{Answer: quorum.Refused, Err: refusal}

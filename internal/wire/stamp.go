@@ -53,7 +53,7 @@ return {redis.call('GETRANGE', KEYS[1], 0, 1024), redis.call('PTTL', KEYS[1])}
 
 // Stamp is the command that sets the stamp of a node to what set says. The answer is Yes with what the key holds then, and its TTL.
 func Stamp(node string, set []string) *Command {
-	c := &Command{Script: StampScript, Key: StampKey(node), Parse: parseStamp, BySource: true, Tracked: true}
+	c := &Command{Class: Own, Script: StampScript, Key: StampKey(node), Parse: parseStamp, BySource: true, Tracked: true}
 	return c.With(set...)
 }
 
