@@ -87,8 +87,11 @@ func (q *queue) healed(acts []Act, now time.Time, node int, done bool) []Act {
 func (q *queue) changed(acts []Act, node int) []Act {
 	n := &q.view.nodes[node]
 	n.noTTLFrom = time.Time{}
+	if n.observing || q.state == trying || len(q.line.calls) == 0 {
+		return acts
+	}
 	now := q.rules.Clock.Now()
-	if n.observing || !q.waits(now) {
+	if !q.waits(now) {
 		return acts
 	}
 	n.Tracked, n.changed = false, true
