@@ -65,6 +65,26 @@ func (g *Engine) Invalidated(node int, key string) {
 	e.Unlock()
 }
 
+// Changed implements [node.Listener]. As a rule a round of this Engine has changed the key, and knows the entry, which need not be looked up.
+func (g *Engine) Changed(node int, key string, by wire.Receiver) {
+	r, ok := by.(*Round)
+	if !ok || r.entry.engine != g || r.entry.Name.Key() != key || !r.entry.changed(node) {
+		g.Invalidated(node, key)
+	}
+}
+
+// changed takes a change of the key by this process, unless the Engine has discarded the entry.
+func (e *Entry) changed(node int) bool {
+	e.Lock()
+	defer e.Unlock()
+	if e.gone {
+		return false
+	}
+	e.engine.watches.changed(e.Name.Key())
+	e.doLocked(e.Name.Changed(nil, node))
+	return true
+}
+
 // TrackingActive implements [node.Listener].
 func (g *Engine) TrackingActive(node int) {
 	g.watches.tracking(node, true)

@@ -195,7 +195,7 @@ func (n *Node) answered(c *conn, v *wire.Value) error {
 		if a.cmd.Changed(&a.with) {
 			for _, l := range listeners {
 				for key := range a.cmd.Changing {
-					l.Invalidated(l.node, key)
+					l.Changed(l.node, key, a.to)
 				}
 			}
 		}

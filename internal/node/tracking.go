@@ -21,9 +21,10 @@ import (
 // A Listener is known by its identity, so it must be comparable: a pointer, for example.
 type Listener interface {
 	// Invalidated reports that the key has changed, or its TTL has, or it has expired or was created. It is a hint, and
-	// an expiry is reported when the server comes across it, which may be late. What the node itself has done to a key is
-	// reported before the reply, tracked or not; but not that a key was found to have expired.
+	// an expiry is reported when the server comes across it, which may be late.
 	Invalidated(node int, key string)
+	// Changed is Invalidated for what the node itself has done to a key, tracked or not. It comes before the reply, which is for by.
+	Changed(node int, key string, by wire.Receiver)
 	// TrackingActive reports that changes are reported from now on, or that every key may have changed. What was
 	// observed before has to be observed again. It comes again when the node gets another listener.
 	TrackingActive(node int)
