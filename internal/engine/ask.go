@@ -33,7 +33,7 @@ func (a *Answer) shared() bool {
 }
 
 // Those who share a lock are read in pages, each of which shows the last of the one before again, as some may leave meanwhile. Of one
-// node no more than MostSharers are read.
+// node MostSharers are read at most.
 const (
 	MostSharers = 2048
 	overlap     = form.MostSharers / 4

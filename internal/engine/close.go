@@ -6,7 +6,7 @@ import "sync"
 // still needs goes on: the renewals of its lock, its release, and the nodes. Whoever finds no function running after Close, which is Close
 // itself or the last of the functions, ends that too.
 
-// Close returns when nothing runs any more but functions.
+// Close returns when only functions run.
 func (g *Engine) Close() {
 	g.mu.Lock()
 	g.stop()
@@ -19,7 +19,7 @@ func (g *Engine) Close() {
 	}
 }
 
-// Ended returns a channel that is closed when nothing runs any more after Close, and functions do not.
+// Ended returns a channel that is closed when nothing runs after Close, functions included.
 func (g *Engine) Ended() <-chan struct{} { return g.ended }
 
 // BeginFunction counts a function that holds h, until EndFunction. It returns false if the Engine has been closed.
@@ -68,7 +68,7 @@ func (g *Engine) EndFunction(h *Held, release func()) {
 	}
 }
 
-// end ends what the nodes do for the Engine. Nobody waits any more, and no function runs. It may be called again.
+// end ends what the nodes do for the Engine, when nobody waits and no function runs. It may be called again.
 func (g *Engine) end() {
 	defer g.endOnce.Do(func() { close(g.ended) })
 	for _, n := range g.Nodes {

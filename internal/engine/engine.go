@@ -69,7 +69,7 @@ type Config struct {
 
 // Program is told what happens beside its calls. Its methods must not block.
 type Program interface {
-	// Turn reports that this process has passed its turn to another, of which so many wait, or has received it.
+	// Turn reports that this process has passed its turn to the first of the processes that wait, or has received it.
 	Turn(key string, waiting int, received bool)
 	// Stuck reports that keys without a TTL have been in the way for long.
 	Stuck(key string, s *Stuck)
@@ -97,7 +97,7 @@ type Engine struct {
 	mu        sync.Mutex
 	calls     sync.WaitGroup // calls under way, and what runs beside them, except functions of Do
 	functions int            // that run
-	ended     chan struct{}  // closed when none runs any more after Close, and nothing of the Engine
+	ended     chan struct{}  // closed after Close, when none of them runs, nor anything else of the Engine
 	endOnce   sync.Once
 }
 

@@ -138,7 +138,7 @@ func (e *Entry) sendLocked(since time.Time, act *lock.Act) error {
 	return e.engine.Nodes[node].Send(since, act.Command, to, act.Tag)
 }
 
-// refusedLocked takes it that a node has not taken a command.
+// refusedLocked handles a command that a node did not accept.
 func (e *Entry) refusedLocked(acts []lock.Act, act *lock.Act, reply *wire.Reply) []lock.Act {
 	switch to := act.To.(type) {
 	case *Round:

@@ -29,7 +29,7 @@ type Holding interface {
 	base() *Held
 	// Awaited reports whether somebody is to be told of the end: a renewal that ends leaves it to a timer to notice that.
 	Awaited() bool
-	// Ended takes it that the lock is over, and not by a release. The caller has the mutex. It may be called again.
+	// Ended records that the lock is over, and not by a release. The caller has the mutex. It may be called again.
 	Ended(how quorum.Ending)
 	// NewRenewal returns a round that [Held.Prepare] has made. The caller has no mutex.
 	NewRenewal() *Extend

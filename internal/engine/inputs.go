@@ -22,7 +22,7 @@ func (e *Entry) WonLocked(a *Acquire, c *Call, h Holding, w *Want) quorum.Hold {
 	return held.Term.Hold()
 }
 
-// LostLocked takes it that the round of a call was not won. A call that waits goes on.
+// LostLocked records that the round of a call was not won. A call that waits goes on.
 func (e *Entry) LostLocked(a *Acquire, c *Call) { e.doLocked(e.Name.Lost(nil, c, &a.acquire)) }
 
 // SplitLocked reports whether the round is lost, and another may win: see [quorum.Acquire.Split].

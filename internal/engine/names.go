@@ -113,7 +113,7 @@ func (s *names) each(what func(e *Entry)) {
 	}
 }
 
-// close forgets all names. Nobody waits any more. The locks that are held go on.
+// close forgets all names, when nobody waits. The locks that are held go on.
 func (s *names) close() {
 	s.each((*Entry).goneLocked)
 	for i := range s.shards {

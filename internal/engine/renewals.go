@@ -51,7 +51,7 @@ func (r *renewals) cancel(h *Held) {
 	}
 }
 
-// armLocked makes the timer fire when the first lock is due, or before: then it is set anew, which costs less than to set it whenever
+// armLocked makes the timer fire when the first lock is due, or before: then it is set again, which costs less than to set it whenever
 // the first lock is released. If as many are under way as there may be, the end of one sees to it.
 func (r *renewals) armLocked() {
 	switch {

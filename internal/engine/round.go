@@ -68,7 +68,7 @@ func (x *Extend) Before() time.Time { return x.extend.Before }
 
 // Reply implements [wire.Receiver].
 func (r *Round) Reply(tag wire.Tag, reply *wire.Reply) {
-	var room [1]lock.Act // as a rule there is no more than the end
+	var room [1]lock.Act // as a rule the end is all
 	r.entry.Lock()
 	r.entry.doLocked(r.answeredLocked(room[:0], tag, reply))
 	r.entry.Unlock()
@@ -140,7 +140,7 @@ func (r *Round) settleLocked() {
 	*last = r
 }
 
-// serves takes it that a majority of the nodes has answered.
+// serves records that a majority of the nodes has answered.
 func (g *Engine) serves() {
 	if !g.served.Load() {
 		g.served.Store(true) // once, as all calls share it

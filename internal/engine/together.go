@@ -89,7 +89,7 @@ func (t *Together) InTheWay() (others []int, blocked, named int) {
 	return others, blocked, named
 }
 
-// Blocks reports whether others hold a name on too many nodes, if they hold it on so many.
+// Blocks reports whether a majority is out of reach if others hold a name on this number of nodes.
 func (t *Together) Blocks(others int) bool {
 	return lock.Blocks(others, len(t.parts[0].entry.engine.Nodes))
 }

@@ -53,7 +53,7 @@ func (w *watches) changed(key string) {
 	tell(w.of[key])
 }
 
-// tracking takes it that a node pushes changes from now on, or does no more. Either may have come after a change.
+// tracking records that a node begins or ceases to push changes. Either may have come after a change.
 func (w *watches) tracking(node int, active bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

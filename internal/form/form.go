@@ -27,7 +27,7 @@ type Form interface {
 	// If its connection breaks before the answer, it is sent again on the next one, for redeliver. That is the longest TTL that
 	// an acquire or an extension before it may have given to the key.
 	Release(c *wire.Command, m Mark, redeliver time.Duration)
-	// Remove deletes the key if it is that of the lock that was seen, whoever's that is. Unlike a release it is not sent after its
+	// Remove deletes the key if it is that of the lock that was seen, no matter whose. Unlike a release it is not sent after its
 	// timeout, nor again: a value that another client chose may be that of its next lock, too.
 	Remove(c *wire.Command, key string, seen Seen)
 	// Observe reads what is in the way of an acquire: what the key holds and its TTL, see [wire.Reply]. It is tracked.
@@ -167,7 +167,7 @@ func parseObserve(v *wire.Value) wire.Reply {
 	return wire.Reply{Answer: quorum.Yes, Value: string(v.Items[0].Text), TTL: wire.TTL(v.Items[1].Num)}
 }
 
-// foreign is about data of another program that has a TTL of so many milliseconds; -1: none.
+// foreign is about data of another program with a TTL of left milliseconds. -1 means none.
 func foreign(what error, left int64) wire.Reply {
 	r := wire.Reply{Answer: quorum.Refused, Err: what}
 	if left >= 0 {

@@ -18,11 +18,11 @@ type Kind uint8
 const (
 	Lock   Kind = iota // everybody else
 	Read               // every Lock of the name
-	Permit             // every Lock of the name, and more than so many of its kind
+	Permit             // every Lock of the name, and more of its kind than the limit
 )
 
-// Shared is a lock that several have at a time: the key holds a mark, which keeps out whoever sets the key only if it does not exist. Those
-// who share it are in {key}:sharers, and that means nothing without the mark. Each Permit has a slot of its own too, in {key}:slots.
+// Shared is a lock that several have at a time: the key holds a mark, which keeps out every client that sets the key only if it does not exist. The
+// tokens of its holders are in {key}:sharers, which means nothing without the mark. Each Permit has a slot of its own too, in {key}:slots.
 type Shared struct {
 	Kind
 	Limit uint16 // how many permits there are
@@ -297,7 +297,7 @@ func Want(key string) *wire.Command {
 	return c
 }
 
-// Unwant is how it says that it waits no more.
+// Unwant is how it says that it no longer waits.
 func Unwant(key string) *wire.Command {
 	c := new(wire.Command)
 	Exclusive{}.Release(c, Mark{Key: beside(key, behindWanted), Token: wanted}, wantFor)

@@ -3,7 +3,7 @@ package lock
 import "time"
 
 // Clients of other libraries do not wait in a queue and take no turns. If they poll without a pause, one of them takes the lock
-// the moment it is free, and whoever is woken by the release comes a round trip too late each time. Against such clients a
+// the moment it is free, and a waiter that is woken by the release comes a round trip too late each time. Against such clients a
 // waiter polls as well. See docs/adr/0006-waiting.md.
 const (
 	// manyTurns is how many times, on each node on average, they have taken the lock in turn before a waiter polls as well.

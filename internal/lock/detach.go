@@ -6,9 +6,9 @@ import (
 )
 
 // detached is what a process has still to do about a lock that it has left on the nodes ([Name.Detach]). A node that stood still may carry
-// out the acquire later than that, and so set the key behind the Unlock of whoever has taken up the lock. A release behind the acquire
+// out the acquire later than that, and so set the key behind the Unlock of the process that has taken up the lock. A release behind the acquire
 // could come too early: the other may hold the lock, and count on that node. So all nodes are asked when the late yes is there. The lock
-// is over if so many do not hold the token any longer that the others are no majority, and then the late key is released. Otherwise they
+// is over if too many nodes no longer hold the token for a majority of the others, and then the late key is released. Otherwise they
 // are asked once more after the node timeout: the releases of an Unlock may have been on their way.
 type detached struct {
 	late []int  // the nodes that have granted the lock late, and may hold it

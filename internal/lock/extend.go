@@ -132,8 +132,7 @@ func (t *Term) Renew(from time.Time, w *Want) {
 	t.Renewal = quorum.NewRenewal(&t.Lease, from, w.TTL, most, t.Tracked)
 }
 
-// Due takes it that the time of the next renewal has come, which is e. It ends with an [End], and has the next scheduled ([Renew]). The
-// replies are for to.
+// Due begins the next renewal, e, when its time has come. It ends with an [End], and schedules the next ([Renew]). The replies are for to.
 func (t *Term) Due(acts []Act, e *Extend, to wire.Receiver) []Act {
 	if t.Renewal == nil || t.Renewing() { // the lock was passed on meanwhile, to somebody who does not want that, or wants it now
 		e.Round = Round{term: t, to: to}

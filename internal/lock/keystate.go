@@ -108,7 +108,7 @@ func (s *KeyState) stays() bool { return s.Foreign && s.TTL == 0 }
 // isForeign reports whether it stays, and nothing newer is awaited.
 func (n *nodeState) isForeign() bool { return n.stays() && !n.changed && !n.toObserve && !n.observing }
 
-// blind reports whether neither an answer nor a push will tell what the node holds.
+// blind reports whether no answer and no push will tell what the node holds.
 func (n *nodeState) blind() bool { return !n.Tracked && !n.toObserve && !n.observing }
 
 // free reports whether the node does not hold the key, as far as is known. Redis may report an expiry late or never.

@@ -68,8 +68,8 @@ func (l *line) rejoin(c *Call, tries bool) bool {
 	return i == 0
 }
 
-// followers takes the calls out of the line that come next, as far as they share the lock with one that has won. Of those that want a permit
-// there is one more for each win in a row, as each may be the last.
+// followers takes the next calls out of the line that share the lock with a call that has won. Of calls for a permit it takes one more with
+// each win in a row, as each permit may be the last.
 func (l *line) followers(kind form.Kind) []*Call {
 	l.width = min(l.width+1, maxWidth)
 	n := 0

@@ -98,7 +98,7 @@ type Want struct {
 	Limit      uint16        // of permits
 	Kind       form.Kind
 	Renewed    bool // the lock is renewed while the holder has it
-	Kept       bool // the lock is not passed on, neither to who wants it nor by him: somebody may know the token, or rely on it
+	Kept       bool // the lock is never passed on, because a caller may know its token
 }
 
 // NoLimit is a duration without end.
@@ -120,7 +120,7 @@ type Rules struct {
 	Form    form.Form     // of the locks that are taken, unless they are shared
 	Fenced  *form.Fenced  // of those that have a number
 	Broken  func(error)   // is told of a change of state that must not happen; nil in programs
-	Closed  func() bool   // nothing is extended any more but what is renewed
+	Closed  func() bool   // reports whether only renewals may extend a lock
 	Drift   quorum.Drift
 	Pace    Pace
 }
@@ -133,8 +133,7 @@ func (r *Rules) FormOf(w *Want) form.Form {
 	return form.Shared{Kind: w.Kind, Limit: w.Limit}
 }
 
-// sight is what a holder asks for, as far as it changes what is in the way: it goes with the observations, and comes back with what they
-// have shown.
+// sight is the part of a Want that decides what is in its way. It goes with the observations, and comes back with their answers.
 func (w *Want) sight() uint32 { return uint32(w.Kind) | uint32(w.Limit)<<8 }
 
 // seen returns what an observation was for.

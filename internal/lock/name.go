@@ -16,7 +16,7 @@ type Name struct {
 	tries int32  // rounds of calls that do not wait
 	began uint8  // how many locks have begun, counted round the end
 	first bool   // a first call has a round under way: see First
-	terms *Term  // the first of those that are not over, as far as was looked; each knows the next
+	terms *Term  // the first of those that were not over at the last look; each knows the next
 	queue *queue // nil before a second call comes, or anything waits or heals
 }
 
@@ -90,7 +90,7 @@ func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, t *Term, to wire.Re
 	return n.queue.won(acts, r.Clock.Now(), c, t)
 }
 
-// Lost takes it that the round of a call was not won. A call that waits goes on, unless it leaves instead.
+// Lost records that the round of a call was not won. A call that waits goes on, unless it leaves instead.
 func (n *Name) Lost(acts []Act, c *Call, a *Acquire) []Act {
 	if c.waits {
 		if !a.votes.Slots() {

@@ -141,7 +141,7 @@ func (r *Round) Answered(acts []Act, clock quorum.Clock, tag wire.Tag, reply *wi
 	return r.apply(acts, r.Vote(clock, i, reply.Answer, reply.Server))
 }
 
-// Unsent takes it that some nodes have not taken the command, when the others have it. [Round.Note] notes why.
+// Unsent records that some nodes did not accept the command, when the others have it. [Round.Note] notes why.
 func (r *Round) Unsent(acts []Act, clock quorum.Clock, nodes []int) []Act {
 	if acquire, ok := r.machine.(*quorum.Acquire); ok {
 		return r.apply(acts, acquire.Unsent(clock, nodes))

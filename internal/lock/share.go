@@ -7,10 +7,10 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// Calls that share a lock wait in the queue of all calls of the name, behind whoever came before. But they do not wait for each other. One that
+// Calls that share a lock wait in the queue of all calls of the name, behind those before them. But they do not wait for each other. One that
 // finds the queue empty has a side round at once, and so do those behind one that has won. One that loses its side round takes its place again.
 
-// leaveEvery is how often a process leaves a permit that is released to whoever comes first, though calls of its own wait. So permits that
+// leaveEvery is how often a process leaves a permit that it releases to the first process that hears of it, though calls of its own wait. So permits that
 // are held for long go to any process, and those that go from hand to hand do not wait for a round trip each time.
 const leaveEvery = 100 * time.Millisecond
 

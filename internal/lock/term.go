@@ -89,7 +89,7 @@ func (t *Term) Acquiring() wire.Receiver {
 	return t.acquire.to
 }
 
-// Know takes it that somebody asks for the token: the lock is passed on no more.
+// Know records that a caller knows the token: the lock is no longer passed on.
 func (t *Term) Know() {
 	if t.handoff != nil {
 		t.handoff.Know()
@@ -143,7 +143,7 @@ func (t *Term) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	return t.shown(acts)
 }
 
-// shown takes it that an answer has shown something of the lock: it may have ended with that, or the next renewal may come sooner.
+// shown records that an answer has shown something of the lock: it may have ended with that, or the next renewal may come sooner.
 func (t *Term) shown(acts []Act) []Act {
 	now := t.name.rules.Clock.Now()
 	if t.Known() {
@@ -165,7 +165,7 @@ type Left uint8
 const (
 	Others  Left = iota // other holds of the same holder: nothing is to be done
 	None                // no hold: the release is to begin, unless the lock is left to who knows the token
-	Nothing             // there was no hold any more, and the release is under way or done
+	Nothing             // the hold had ended before, and the release is under way or done
 )
 
 // Leave ends a hold. A hold that has ended before may be ended once more if its release had no quorum ([Term.Unsure]).

@@ -50,12 +50,12 @@ func (a *Acquire) Others() (count int) {
 	return count
 }
 
-// InTheWay returns which of the names is the first that others hold on so many of the nodes that no majority is left for it, and which
-// is the first that they hold on any node; -1 means none.
+// InTheWay returns which of the names is the first that others hold on too many nodes for a majority, and which is the first that they hold
+// on any node; -1 means none.
 func InTheWay(others []int, nodes int) (blocked, named int) {
 	return slices.IndexFunc(others, func(n int) bool { return Blocks(n, nodes) }),
 		slices.IndexFunc(others, func(n int) bool { return n > 0 })
 }
 
-// Blocks reports whether others hold a name on so many of the nodes that no majority is left for it. On fewer, a release may be under way.
+// Blocks reports whether others hold a name on too many nodes for a majority. On fewer, a release may be under way.
 func Blocks(others, nodes int) bool { return nodes-others < quorum.Majority(nodes) }

@@ -10,8 +10,8 @@ import (
 const (
 	// maxWins is how many times in a row a process takes the lock while peers wait.
 	maxWins = 6
-	// maxLoneWins is the same while neither a peer nor a client of another library is known to want the lock. Those clients
-	// cannot announce themselves: they get a gap of a few round trips.
+	// maxLoneWins is the same while no peer and no client of another library is known to want the lock. Such clients cannot announce
+	// themselves: they get a gap of a few round trips.
 	maxLoneWins = 48
 	// MaxPeers bounds the peers that are remembered, and so the length of a message. Others wait until the lock looks free.
 	MaxPeers = 256
@@ -81,7 +81,7 @@ func (n *Name) PeersWait(peers []string) {
 func (n *Name) TurnPassed(acts []Act, node int, peers []string) (_ []Act, first bool) {
 	q, now := n.told(), n.rules.Clock.Now()
 	switch {
-	case q == nil: // nobody waits here any longer
+	case q == nil: // nobody waits here
 		if len(peers) > 0 {
 			acts = append(acts, yours(peers, node))
 		}

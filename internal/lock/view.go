@@ -37,7 +37,7 @@ func (v *view) majority(is func(n *nodeState) bool) bool {
 	return v.count(is) >= quorum.Majority(len(v.nodes))
 }
 
-// blocked reports whether something is known of so many nodes that the others are no majority.
+// blocked reports whether something is known of too many nodes for a majority of the others.
 func (v *view) blocked(is func(n *nodeState) bool) bool {
 	return len(v.nodes)-v.count(is) < quorum.Majority(len(v.nodes))
 }
@@ -117,8 +117,8 @@ func (v *view) survey(wake *wakeUp) (s survey) {
 	return s
 }
 
-// stuckSince returns since when so many nodes have had an unchanged key without a TTL that the others are no majority; zero
-// means that they have not.
+// stuckSince returns since when too many nodes for a majority of the others have had an unchanged key without a TTL. Zero means that
+// they have not.
 func (v *view) stuckSince() (since time.Time) {
 	if !v.blocked((*nodeState).hasNoTTL) {
 		return since

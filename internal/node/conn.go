@@ -55,9 +55,9 @@ type transport interface {
 	Read() (wire.Value, error)
 	// Ready reports that the next Read returns a reply without waiting for the server. It may miss one.
 	Ready() bool
-	// Cut breaks the connection under whoever reads and writes, from any goroutine. It does nothing after Close.
+	// Cut breaks the connection under its reader and writer, from any goroutine. It does nothing after Close.
 	Cut()
-	// Close gives the connection up, when nobody reads or writes any more.
+	// Close gives the connection up, when nobody reads or writes.
 	Close()
 }
 

@@ -329,7 +329,7 @@ func (o own) confirmedBy(v *wire.Value) bool {
 	return v.Kind == '>'
 }
 
-// Publish sends message to whoever has subscribed to channel.
+// Publish sends message to all subscribers of channel.
 func Publish(channel, message string) *wire.Command {
 	cmd := &wire.Command{Parse: func(v *wire.Value) wire.Reply { return wire.YesIf(v.Kind == ':', v) }} // how many have received it
 	return cmd.With("PUBLISH", channel, message)

@@ -15,7 +15,7 @@ import (
 //
 // Each node notifies on one goroutine at a time, the one that delivers replies, in the order in which the server
 // sent them. So a change that is reported before the reply to an Observe happened before it was carried out, and one that is
-// reported after it is about what it has shown. The calls must not block, nor wait for Node.Close; they may Send,
+// reported after it is about what it has shown. The calls must not block or wait for Node.Close; they may Send,
 // Listen and Unlisten.
 //
 // A Listener is known by its identity, so it must be comparable: a pointer, for example.

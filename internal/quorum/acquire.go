@@ -3,7 +3,7 @@ package quorum
 // Acquire is one round: one fresh token sent to every node at once.
 //
 // It is won at the majority-th yes, if validity is left then, and reports that at once; votes that come later only
-// make the lock sturdier. It is lost as soon as no majority is possible any more: at that event the release goes to
+// make the lock sturdier. It is lost as soon as no majority is possible: at that event the release goes to
 // every node that may hold the token ([Acquire.MayHold]), including those that have not answered. A node that said no
 // holds another token: it gets no release, which could only delete that one, and is observed. The loss
 // is reported when its reason is certain and the nodes that answered have answered that too;

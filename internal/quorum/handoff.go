@@ -36,7 +36,7 @@ func NewHandoff(lease *Lease, most time.Duration, fence, block uint64) *Handoff 
 // Fence returns the fencing token of the present holder.
 func (h *Handoff) Fence() uint64 { return h.fence }
 
-// Know records that the present holder has asked for the token: the lock is passed on no more. The holder's fencing token is that
+// Know records that the present holder has asked for the token: the lock is no longer passed on. The holder's fencing token is that
 // which the nodes hold with the token from now on.
 func (h *Handoff) Know() { h.until, h.fence = time.Time{}, h.last }
 

@@ -4,8 +4,8 @@ import "time"
 
 // Release releases a lock on every node that may hold it. Any other counts as one that does not hold the key.
 //
-// Done means that a majority held the token until now and has deleted it. Denied means that so many nodes did not
-// hold it that the lock cannot have been ours any more. A key that an extension may have given back counts as one that was not held:
+// Done means that a majority held the token until now and has deleted it. Denied means that too many nodes
+// did not hold it, so that the lock can no longer have been ours. A key that an extension may have given back counts as one that was not held:
 // that of a node that may not have held it all the time (the answer to the extension comes before that to the release), and every
 // key if the lease is lost, or has expired after an extension, perhaps by who has detached it, and its grace is over when the
 // release begins.

@@ -1,6 +1,6 @@
 package quorum
 
-// A permit is one of so many slots, on a majority of the nodes. A node gives a slot to one token at a time, and with it its number. A round
+// A permit is one of a number of slots, on a majority of the nodes. A node gives a slot to one token at a time, and with it its number. A round
 // is won when a majority has granted the same slot: two permits of one slot have a node in common, which gave it to the second after the
 // lease of the first had ended there. To count the permits of each node would not do. Of three nodes and two permits, those that hold
 // the tokens a and b, b and c, and c and a have given three.

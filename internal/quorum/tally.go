@@ -3,7 +3,7 @@ package quorum
 // tally counts the votes of N nodes on one command. Each acquire and release has one, so that it is kept small.
 type tally struct {
 	ballots []ballot
-	room    [5]ballot // for those of so many nodes
+	room    [5]ballot // for those of five nodes
 	yes     int32
 	no      int32 // No and Recreated
 	over    bool  // the outcome has been reported
@@ -115,7 +115,7 @@ func (t *tally) need() int { return Majority(len(t.ballots)) }
 // majority reports whether a majority has said yes.
 func (t *tally) majority() bool { return int(t.yes) >= t.need() }
 
-// hopeless reports whether no majority of yes is possible any more.
+// hopeless reports whether no majority of yes is possible.
 func (t *tally) hopeless() bool { return int(t.yes)+t.Pending() < t.need() }
 
 // outcome is what an extend or a release came to, as early as it is certain. It is Denied if so many nodes said no

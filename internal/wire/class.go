@@ -1,6 +1,6 @@
 package wire
 
-// Class is what a command does to keys, as far as that matters on its way.
+// Class is what a command does to keys.
 type Class uint8
 
 // The classes.
