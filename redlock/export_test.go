@@ -42,7 +42,7 @@ func (l *Locker) Parse(value string) (token string, fence uint64, owner, metadat
 		f = new(form.Fenced)
 	}
 	seen := f.Seen(&wire.Reply{Value: value})
-	return seen.Token, seen.Number, tokens.Owner(seen.Token), tokens.Metadata(seen.Token)
+	return seen.Token, seen.Fence, tokens.Owner(seen.Token), tokens.Metadata(seen.Token)
 }
 
 // Remembers reports whether a Locker remembers a name.

@@ -56,9 +56,9 @@ func (l *Locker) state(name string, answers []engine.Answer) *LockState {
 		case quorum.Yes:
 			n.Held, n.Kind, n.TTL = true, lockKind(a.Kind), a.TTL
 			if n.Kind == KindLock {
-				n.Token, n.Fence, n.Metadata = a.Token, a.Number, token.Metadata(a.Token)
+				n.Token, n.Fence, n.Metadata = a.Token, a.Fence, token.Metadata(a.Token)
 			}
-			n.Sharers, n.WriterWaits = sharers(a.Kind, a.Sharers), n.Kind.Shared() && a.Number > 0
+			n.Sharers, n.WriterWaits = sharers(a.Kind, a.Sharers), a.WriterWaits
 		default:
 			if n.TTL = a.TTL; errors.Is(a.Err, nodeerr.ErrForeign) && a.TTL == 0 {
 				n.TTL = NoLimit
@@ -74,7 +74,7 @@ func sharers(kind engine.Kind, seen []engine.Seen) (all []Sharer) {
 	for _, s := range seen {
 		slot := 0
 		if kind == engine.Permit {
-			slot = int(s.Number) - 1 //nolint:gosec // it is a slot of 1024 at most
+			slot, _ = s.Slot.At() // -1 if there is none
 		}
 		all = append(all, Sharer{Token: s.Token, Metadata: token.Metadata(s.Token), Slot: slot, TTL: s.TTL, Nodes: 1})
 	}

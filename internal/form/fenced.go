@@ -75,7 +75,7 @@ func (f *Fenced) Won(now time.Time, a Ask, number uint64) {
 	}
 }
 
-// Acquire implements [Form]. The key holds the last number of the next block of its counter, which is in [wire.Reply.Number]. The
+// Acquire implements [Form]. The key holds the last number of the next block of its counter, which is in [wire.Reply.Fence]. The
 // block is above all numbers that the counter has granted before, or been raised to.
 func (f *Fenced) Acquire(c *wire.Command, m Mark, a Ask) {
 	*c = wire.Command{
@@ -103,7 +103,7 @@ func parseNumber(v *wire.Value) wire.Reply {
 	case v.Kind == '_':
 		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrHeld}
 	case v.Kind == ':' && v.Num > 0 && v.Num < maxNumber:
-		return wire.Reply{Answer: quorum.Yes, Number: uint64(v.Num)}
+		return wire.Reply{Answer: quorum.Yes, Fence: uint64(v.Num)}
 	}
 	return wire.Unexpected(v)
 }
@@ -130,11 +130,11 @@ func (f *Fenced) Release(c *wire.Command, m Mark, redeliver time.Duration) {
 
 // Remove implements [Form]. The holder may have raised the number since it was seen.
 func (f *Fenced) Remove(c *wire.Command, key string, seen Seen) {
-	if seen.Number == 0 {
+	if seen.Fence == 0 {
 		remove(c, key, seen.Value)
 		return
 	}
-	removeFenced(c, Mark{Key: key, Token: seen.Token, Number: seen.Number})
+	removeFenced(c, Mark{Key: key, Token: seen.Token, Number: seen.Fence})
 }
 
 // removeFenced deletes a key that holds a token with a number.

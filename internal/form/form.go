@@ -91,8 +91,11 @@ type Seen struct {
 	Foreign bool          // it is data of another program, which stays unless there is a TTL; the Answer is Refused
 	Value   string        // that the key holds
 	Token   string        // in it
-	Number  uint64        // behind the token; 0 means none
-	TTL     time.Duration // that is left; wire.NoTTL for ever
+	Fence   uint64        // the number behind the token; 0 means none
+	Slot    wire.Slot     // of a permit
+	// WriterWaits reports that a writer waits for a key that several share.
+	WriterWaits bool
+	TTL         time.Duration // that is left; wire.NoTTL for ever
 }
 
 // Holds returns Yes if the node holds a token, No if it certainly does not, and otherwise why that is not known.
@@ -103,10 +106,13 @@ func (s Seen) Holds(token string) quorum.Answer {
 	return s.Answer
 }
 
+// Number returns the number that the nodes have to agree on beside the token: Fence, or that of Slot. 0 means that there is none.
+func (s Seen) Number() uint64 { return s.Fence + uint64(s.Slot) }
+
 // see makes of a reply what it shows. A token of another client has a number only if that client uses numbers.
 func see(r *wire.Reply, numbered bool) Seen {
 	s := Seen{Answer: r.Answer, Foreign: errors.Is(r.Err, nodeerr.ErrForeign), Value: r.Value, TTL: r.TTL}
-	s.Token, s.Number = token.Split(r.Value, numbered)
+	s.Token, s.Fence = token.Split(r.Value, numbered)
 	return s
 }
 

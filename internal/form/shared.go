@@ -121,8 +121,7 @@ func (s Shared) Look(m Mark) *wire.Command {
 }
 
 // Sharers asks who shares a key: for the MostSharers of them, at most, that come behind skip others, the one that ends first in front. The
-// reply is what the key holds; with the mark, [wire.Reply.Each] has the token and the TTL of each, and 1 + its slot as the Number, and the
-// Number of the reply itself is 1 if a writer waits.
+// reply is what the key holds, and whether a writer waits; with the mark, [wire.Reply.Each] has the token, the TTL and the slot of each.
 func (s Shared) Sharers(key string, skip int) *wire.Command {
 	c := s.look(key, s.sharers, "", strconv.Itoa(MostSharers), strconv.Itoa(skip))
 	c.Tracked = false
@@ -144,7 +143,7 @@ func (Shared) ObserveMaster(key string) *wire.Command { return text{}.ObserveMas
 // Seen implements [Form].
 func (Shared) Seen(r *wire.Reply) Seen {
 	s := see(r, false)
-	s.Number = r.Number
+	s.Slot, s.WriterWaits = r.Slot, r.WriterWaits
 	return s
 }
 
@@ -157,7 +156,7 @@ func parsePermit(v *wire.Value, limit int64) wire.Reply {
 	case v.Kind == ':' && v.Num == -4:
 		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrFull}
 	case v.Kind == ':' && v.Num > 0 && v.Num <= 2*limit:
-		return wire.Reply{Answer: quorum.Yes, Number: uint64(v.Num+1) / 2, Same: v.Num%2 == 1}
+		return wire.Reply{Answer: quorum.Yes, Slot: wire.SlotAt(int(v.Num-1) / 2), Same: v.Num%2 == 1}
 	}
 	return parseRead(v)
 }
@@ -196,7 +195,7 @@ func parseLeave(v *wire.Value) wire.Reply {
 	return parseRelease(v)
 }
 
-// looked is what share_look.lua returns. Times are in milliseconds.
+// looked is the answer of share_look.lua. Times are in milliseconds.
 type looked struct {
 	kept    int64        // TTL of the mark; -1: for ever; -2: there is none
 	wanted  int64        // TTL of what a waiting writer has set; below 0: none waits
@@ -210,19 +209,13 @@ type looked struct {
 // writerWaits reports whether what is at wanted is a writer's, and not somebody's data.
 func (l *looked) writerWaits() bool { return l.wanted >= 0 && l.wanted <= wantFor.Milliseconds() }
 
-// looks parses it. ok is false if there is nothing, or the reply is what is to be said.
+// looks parses it. ok is false if the reply says all: there is nothing, or something else.
 func (s Shared) looks(v *wire.Value) (l looked, r wire.Reply, ok bool) {
 	if v.Kind == '_' || v.Kind == '*' && len(v.Items) == 2 && v.Items[0].Kind == '_' {
 		return l, parseObserve(v), false
 	}
-	const first = 7
-	if v.Kind != '*' || len(v.Items) < first || len(v.Items)%3 != first%3 || v.Items[0].Kind != '_' && !v.Items[0].IsText() {
+	if !isLooked(v) {
 		return l, wire.Unexpected(v), false
-	}
-	for i := range v.Items[1:] {
-		if n := &v.Items[1+i]; (n.Kind != ':' || n.Num < -2) && (i < first-1 || (i-first+1)%3 > 0 || !n.IsText()) {
-			return l, wire.Unexpected(v), false
-		}
 	}
 	held := &v.Items[0]
 	if len(held.Text) > wire.MaxToken {
@@ -232,7 +225,31 @@ func (s Shared) looks(v *wire.Value) (l looked, r wire.Reply, ok bool) {
 		return l, wire.Reply{Answer: quorum.Yes, Value: string(held.Text), TTL: wire.TTL(v.Items[1].Num)}, false
 	}
 	n := func(i int) int64 { return v.Items[i].Num }
-	return looked{kept: n(1), wanted: n(2), count: n(3), first: n(4), own: n(5), slot: n(6), sharers: v.Items[first:]}, r, true
+	return looked{kept: n(1), wanted: n(2), count: n(3), first: n(4), own: n(5), slot: n(6), sharers: v.Items[leading:]}, r, true
+}
+
+// leading is how many values stand before those of the sharers: what the key holds, and six numbers.
+const leading = 7
+
+// isLooked reports whether a value has the shape that looked needs.
+func isLooked(v *wire.Value) bool {
+	if v.Kind != '*' || len(v.Items) < leading || len(v.Items)%3 != leading%3 || v.Items[0].Kind != '_' && !v.Items[0].IsText() {
+		return false
+	}
+	for i := range v.Items[1:] {
+		if n := &v.Items[1+i]; (n.Kind != ':' || n.Num < -2) && (i < leading-1 || (i-leading+1)%3 > 0 || !n.IsText()) {
+			return false
+		}
+	}
+	return true
+}
+
+// slotOf returns the slot with an index that a server names; none if it cannot be.
+func slotOf(i int64) wire.Slot {
+	if i < 0 || i >= MaxPermits {
+		return 0
+	}
+	return wire.SlotAt(int(i))
 }
 
 // inTheWay is about what is in the way of one more.
@@ -255,9 +272,9 @@ func (s Shared) own(v *wire.Value, m Mark) wire.Reply {
 	switch {
 	case !ok:
 		return r
-	case s.Kind == Permit && l.slot < 0: // to have no slot is to have no permit
+	case s.Kind == Permit && slotOf(l.slot) == 0: // to have no slot is to have no permit
 	case l.own >= 0 && (m.Number == 0 || int64(m.Number) == 1+l.slot): //nolint:gosec // it is a slot of 1024 at most
-		return wire.Reply{Answer: quorum.Yes, Value: m.Token, TTL: wire.TTL(l.own), Number: uint64(max(0, 1+l.slot))}
+		return wire.Reply{Answer: quorum.Yes, Value: m.Token, TTL: wire.TTL(l.own), Slot: slotOf(l.slot)}
 	}
 	return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
 }
@@ -273,13 +290,13 @@ func (s Shared) sharers(v *wire.Value) wire.Reply {
 	}
 	r = wire.Reply{Answer: quorum.Yes, Value: marks[s.Kind], TTL: wire.TTL(l.kept)}
 	if l.writerWaits() {
-		r.Number = 1
+		r.WriterWaits = true
 	}
 	for who := range slices.Chunk(l.sharers, 3) {
 		if who[1].Num < 0 || len(who[0].Text) > wire.MaxToken {
 			return wire.Unexpected(v)
 		}
-		r.Each = append(r.Each, wire.Reply{Answer: quorum.Yes, Value: string(who[0].Text), TTL: wire.TTL(who[1].Num), Number: uint64(max(0, 1+who[2].Num))})
+		r.Each = append(r.Each, wire.Reply{Answer: quorum.Yes, Value: string(who[0].Text), TTL: wire.TTL(who[1].Num), Slot: slotOf(who[2].Num)})
 	}
 	return r
 }

@@ -37,7 +37,7 @@ func (a *Attach) Observed(clock quorum.Clock, node int, seen form.Seen, server s
 	if ttl == wire.NoTTL {
 		ttl = a.longest
 	}
-	held, number := seen.Holds(a.mark.Token), uint64(asked)<<kindBit|seen.Number
+	held, number := seen.Holds(a.mark.Token), uint64(asked)<<kindBit|seen.Number()
 	return nil, a.votes.Observed(clock, node, held, number, ttl, server).Outcome
 }
 

@@ -229,7 +229,7 @@ func (d *driver) take(c *lock.Call, took time.Duration) []lock.Act {
 	a := d.ask(c, took)
 	reply := &wire.Reply{Answer: quorum.Yes}
 	if c.Want.Kind == form.Permit {
-		reply.Number = 2 // slot 1
+		reply.Slot = wire.SlotAt(1)
 	}
 	d.answer(&a.Round, reply)
 	require.Equal(d.t, quorum.Done, a.Outcome())

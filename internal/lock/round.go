@@ -135,8 +135,8 @@ func (r *Round) Answered(acts []Act, clock quorum.Clock, tag wire.Tag, reply *wi
 		return r.cameLate(acts, i)
 	case reply.Late && extend != nil:
 		return r.apply(acts, extend.Late(clock, i, reply.Answer, reply.Server))
-	case reply.Number > 0 && acquire != nil:
-		return r.apply(acts, acquire.Granted(clock, i, reply.Number, reply.Server))
+	case reply.Number() > 0 && acquire != nil:
+		return r.apply(acts, acquire.Granted(clock, i, reply.Number(), reply.Server))
 	}
 	return r.apply(acts, r.Vote(clock, i, reply.Answer, reply.Server))
 }

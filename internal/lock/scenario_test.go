@@ -263,7 +263,7 @@ func (s *teller) reply(node int, words []string) (wire.Tag, *wire.Reply) {
 	case "yes":
 		reply.Answer = quorum.Yes
 		if len(words) > 1 {
-			reply.Number = uint64(number(s, words[1]))
+			reply.Fence = uint64(number(s, words[1]))
 		}
 	case "no":
 		reply.Answer, reply.Err = quorum.No, map[string]error{"acquire": nodeerr.ErrHeld}[s.kind]

@@ -248,7 +248,7 @@ func TestLost_ASlotIsNoBoundOfFencingTokens(t *testing.T) {
 	d.run([]step{{"permit 1", "1"}})
 	c := d.calls[1]
 	a := d.ask(c, 0)
-	d.answer(&a.Round, &wire.Reply{Answer: quorum.Yes, Number: 700})
+	d.answer(&a.Round, &wire.Reply{Answer: quorum.Yes, Slot: wire.SlotAt(699)})
 	d.Lost(nil, c, a)
 	d.run([]step{{"leave 1", ""}, {"join 2", "try"}})
 	require.Zero(t, d.ask(d.calls[2], 0).Ask.Floor)

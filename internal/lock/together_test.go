@@ -14,10 +14,10 @@ import (
 
 func TestPart_IsAnAnswerOfTheSameServerToTheSameCommand(t *testing.T) {
 	reply := &wire.Reply{Answer: quorum.Yes, Command: "EVALSHA", Server: "a", Each: []wire.Reply{
-		{Answer: quorum.Yes, Number: 7}, {Answer: quorum.Yes, Number: 9},
+		{Answer: quorum.Yes, Fence: 7}, {Answer: quorum.Yes, Fence: 9},
 	}}
-	require.Equal(t, &wire.Reply{Answer: quorum.Yes, Command: "EVALSHA", Server: "a", Number: 7}, lock.Part(reply, 0))
-	require.Equal(t, &wire.Reply{Answer: quorum.Yes, Command: "EVALSHA", Server: "a", Number: 9}, lock.Part(reply, 1))
+	require.Equal(t, &wire.Reply{Answer: quorum.Yes, Command: "EVALSHA", Server: "a", Fence: 7}, lock.Part(reply, 0))
+	require.Equal(t, &wire.Reply{Answer: quorum.Yes, Command: "EVALSHA", Server: "a", Fence: 9}, lock.Part(reply, 1))
 	unsent := wire.Unsent(lock.ErrOver)
 	require.Equal(t, unsent, lock.Part(unsent, 1))
 }

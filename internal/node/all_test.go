@@ -39,7 +39,7 @@ func requireDenied(t testing.TB, reply wire.Reply, held ...bool) {
 		require.Equal(t, quorum.No, each.Answer)
 		require.ErrorIs(t, each.Err, nodeerr.ErrHeld)
 		require.Equal(t, !held[i], errors.Is(each.Err, form.ErrBeside), "the key at %d: %v", i, each.Err)
-		require.Zero(t, each.Number)
+		require.Zero(t, each.Fence)
 	}
 }
 
@@ -67,10 +67,10 @@ func TestAcquireAll_TakesAllKeysIfNoneExists(t *testing.T) {
 				for i, key := range allKeys {
 					each, want := reply.Each[i], "token"
 					requireReply(t, quorum.Yes, nil, each)
-					require.Equal(t, fencing, each.Number > 0)
+					require.Equal(t, fencing, each.Fence > 0)
 					if fencing {
-						want = fenced("token", each.Number)
-						require.Equal(t, entry{fmt.Sprint(each.Number), keep + ttl}, entryOf(t, server, counterOf(key)))
+						want = fenced("token", each.Fence)
+						require.Equal(t, entry{fmt.Sprint(each.Fence), keep + ttl}, entryOf(t, server, counterOf(key)))
 					} else {
 						requireNone(t, server, counterOf(key))
 					}
@@ -152,8 +152,8 @@ func TestAcquireAll_WithFencingGrantsEachKeyWhatAnAcquireOfThatKeyAloneWould(t *
 				for k, key := range allKeys {
 					single := ask(t, n, newAcquireFenced(alone[key], "token", ttl, each[k]))
 					requireReply(t, quorum.Yes, nil, single)
-					want = append(want, single.Number, entryOf(t, server, alone[key]), entryOf(t, server, counterOf(alone[key])))
-					got = append(got, reply.Each[k].Number, entryOf(t, server, key), entryOf(t, server, counterOf(key)))
+					want = append(want, single.Fence, entryOf(t, server, alone[key]), entryOf(t, server, counterOf(alone[key])))
+					got = append(got, reply.Each[k].Fence, entryOf(t, server, key), entryOf(t, server, counterOf(key)))
 				}
 				return want, got
 			}, fmt.Sprint("case ", i))
@@ -246,7 +246,7 @@ func TestAcquireAll_KeysAreReleasedOneByOne(t *testing.T) {
 			for i, key := range allKeys {
 				release, extend := newRelease(key, "token", ttl), newExtend(key, "token", 2*ttl)
 				if fencing {
-					number := reply.Each[i].Number
+					number := reply.Each[i].Fence
 					release, extend = newReleaseFenced(key, "token", number, ttl), newExtendFenced(key, "token", number, 2*ttl, keep)
 				}
 				requireYes(t, n, extend)

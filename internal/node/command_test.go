@@ -419,7 +419,7 @@ func granted(t testing.TB, n *node.Node, token string, counter counted) uint64 {
 	t.Helper()
 	reply := ask(t, n, newAcquireFenced("key", token, ttl, counter))
 	requireReply(t, quorum.Yes, nil, reply)
-	return reply.Number
+	return reply.Fence
 }
 
 // number is what the counter on the server holds; 0 means that it does not exist.

@@ -66,7 +66,7 @@ func newReleaseFenced(key, token string, number uint64, redeliver time.Duration)
 
 func newDeleteFenced(key, token string, number uint64) *wire.Command {
 	c := new(wire.Command)
-	new(form.Fenced).Remove(c, key, form.Seen{Token: token, Number: number})
+	new(form.Fenced).Remove(c, key, form.Seen{Token: token, Fence: number})
 	return c
 }
 

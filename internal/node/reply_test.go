@@ -148,7 +148,7 @@ func FuzzJoined(f *testing.F) {
 					switch reply.Answer {
 					case quorum.Yes:
 						require.Regexp(t, sent, string(data))
-						require.Equal(t, i < 2, reply.Number > 0)
+						require.Equal(t, i < 2, reply.Number() > 0)
 					case quorum.No:
 						if !errors.Is(reply.Err, nodeerr.ErrForeign) {
 							require.Regexp(t, sent, string(data))
@@ -209,7 +209,7 @@ func requireSenseForEach(t *testing.T, kind string, sent []byte, reply wire.Repl
 	for i, each := range reply.Each {
 		place := regexp.MustCompile(fmt.Sprintf(`:-0*%d\r\n`, i+1))
 		require.Equal(t, reply.Answer, each.Answer)
-		require.Equal(t, reply.Answer == quorum.Yes && kind != "acquire all", each.Number > 0)
+		require.Equal(t, reply.Answer == quorum.Yes && kind != "acquire all", each.Number() > 0)
 		switch {
 		case reply.Answer == quorum.Yes:
 			require.NoError(t, each.Err)

@@ -71,8 +71,8 @@ func take(t testing.TB, n *node.Node, f form.Form, key, token string) (form.Mark
 	t.Helper()
 	m := form.Mark{Key: key, Token: token}
 	reply := ask(t, n, newOf(func(c *wire.Command) { f.Acquire(c, m, form.Ask{TTL: ttl, Time: now()}) }))
-	if m.Number = reply.Number; len(reply.Each) > 0 {
-		m.Number = reply.Each[0].Number
+	if m.Number = reply.Number(); len(reply.Each) > 0 {
+		m.Number = reply.Each[0].Number()
 	}
 	return m, reply
 }

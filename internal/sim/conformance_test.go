@@ -161,7 +161,7 @@ func (p *pair) fenced(key, token string, ttl time.Duration) *wire.Command {
 	case 4:
 		form.Exclusive{}.Remove(c, key, form.Seen{Value: value(token, max(1, number))})
 	case 5:
-		f.Remove(c, key, form.Seen{Value: value(token, number), Token: token, Number: number})
+		f.Remove(c, key, form.Seen{Value: value(token, number), Token: token, Fence: number})
 	default:
 		m.Number++ // a lock that is held has one
 		f.Extend(c, m, ttl)
@@ -212,7 +212,7 @@ func (p *pair) do(key string, cmd *wire.Command) string {
 	// What the server's clock has shown meanwhile can be seen from what it counts.
 	wall := before
 	if counted, err := redis.Int64(p.server.Do("GET", counterOf(key))); err == nil {
-		if reply.Number > 0 {
+		if reply.Number() > 0 {
 			counted -= p.block
 		}
 		if counted >= before && counted <= p.time() {
@@ -234,7 +234,7 @@ func (p *pair) do(key string, cmd *wire.Command) string {
 // equal compares the replies to a command, or what they say of one of its keys.
 func (p *pair) equal(reply, simulated *wire.Reply) {
 	require.Equal(p, reply.Answer, simulated.Answer, "%s: %v, %v", p.what, reply.Err, simulated.Err)
-	require.Equal(p, reply.Number, simulated.Number, p.what)
+	require.Equal(p, reply.Number(), simulated.Number(), p.what)
 	for _, reason := range []error{nodeerr.ErrAbsent, nodeerr.ErrHeld, nodeerr.ErrNoExpiry, nodeerr.ErrForeign, nodeerr.ErrRecreated, form.ErrBeside} {
 		require.Equal(p, errors.Is(reply.Err, reason), errors.Is(simulated.Err, reason), "%s: %v, %v", p.what, reply.Err, simulated.Err)
 	}

@@ -188,8 +188,8 @@ func (r *round) answered(acts []lock.Act, tag wire.Tag, reply *wire.Reply) []loc
 		r.denied = r.denied || reply.Answer == quorum.Yes && reply.TTL == wire.NoTTL
 	case tag.What == lock.Raise:
 		r.barred = r.barred || reply.Answer != quorum.Yes && r.kind == form.Lock
-	case r.kind == form.Permit && reply.Number > 0:
-		r.slots[tag.Node] = reply.Number
+	case r.kind == form.Permit && reply.Slot > 0:
+		r.slots[tag.Node] = uint64(reply.Slot)
 	}
 	if reply.Answer == quorum.Recreated { // late or not
 		r.unheard--

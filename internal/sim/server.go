@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
@@ -193,10 +192,10 @@ func (s *server) done(c *conn, m message, f *sight) {
 // shown puts a reply into words.
 func shown(r *wire.Reply) string {
 	switch {
-	case r.Number > form.MaxPermits:
-		return fmt.Sprintf("yes, %d", since(r.Number))
-	case r.Number > 0:
-		return fmt.Sprintf("%v, slot %d", r.Answer, r.Number-1)
+	case r.Fence > 0:
+		return fmt.Sprintf("yes, %d", since(r.Fence))
+	case r.Slot > 0:
+		return fmt.Sprintf("%v, slot %d", r.Answer, r.Number()-1)
 	}
 	return r.Answer.String()
 }

@@ -211,7 +211,7 @@ func TestGuard_AYesDoesNotCountBehindAPush(t *testing.T) {
 		g.Vote(cmd, &r)
 		return r
 	}
-	yes := wire.Reply{Answer: quorum.Yes, Command: "SET", Server: "p1", Number: 7, Each: make([]wire.Reply, 2)}
+	yes := wire.Reply{Answer: quorum.Yes, Command: "SET", Server: "p1", Fence: 7, Each: make([]wire.Reply, 2)}
 	set := g.Connected(now, server1)
 	g.Stamped(now, set, keeps("p1:h1", time.Hour))
 	require.Equal(t, yes, vote(acquire, yes))

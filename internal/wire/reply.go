@@ -35,8 +35,12 @@ type Reply struct {
 	// Tracked reports, for a command that was to be tracked and that the server has carried out, that the next change to the key
 	// is reported to the Listeners.
 	Tracked bool
-	// Number is what a fenced acquire that was answered with Yes was granted: from 1 to below 2^53.
-	Number uint64
+	// Fence is the number that a fenced acquire was granted: from 1 to below 2^53. 0 means none.
+	Fence uint64
+	// Slot is that of a permit.
+	Slot Slot
+	// WriterWaits reports that a writer waits for a key that several share.
+	WriterWaits bool
 	// Same reports that the key is as it was, though the command could change it.
 	Same bool
 	// Each has what a command about several keys, or several who share a key, was answered for each of them, if the server has carried it out.
@@ -44,6 +48,18 @@ type Reply struct {
 	// Late marks an answer that came after a Reply that there was none in time (Unknown), see [Command.WantsLate].
 	Late bool
 }
+
+// Number returns the number that a vote has to agree on: Fence, or that of Slot. 0 means that there is none.
+func (r *Reply) Number() uint64 { return r.Fence + uint64(r.Slot) }
+
+// Slot is the slot of a permit. The zero value means none.
+type Slot uint16
+
+// SlotAt returns the slot with an index from 0 on.
+func SlotAt(i int) Slot { return Slot(1 + i) } //nolint:gosec // form.MaxPermits is far below
+
+// At returns the index of the slot. ok is false if there is none.
+func (s Slot) At() (i int, ok bool) { return int(s) - 1, s > 0 }
 
 // Receiver receives the replies to the commands that were sent for it: one for each, and a late one for those that want it. Reply is
 // called on a goroutine of the node, never within Send. It must not block, and not keep the reply.
