@@ -37,12 +37,12 @@ func (l *Locker) wait(ctx context.Context, req *request) (*Lock, error) {
 	}
 }
 
-// first runs a round at once if nobody is before the call, as TryLock does. It returns what waits if somebody is, or the round does not win.
+// first runs a round at once if nobody is before the call, as TryLock does. It returns a waiter if somebody is, or the round does not win.
 func (l *Locker) first(ctx context.Context, req *request) (*waiter, *Lock) {
 	e, c := l.engine.Enter(req.key), engine.Call{Want: &req.Want, Metadata: req.metadata}
 	if !e.Name.First(&c) {
-		e.Unlock()
-		return l.join(ctx, req, nil), nil
+		defer e.Unlock()
+		return l.joinLocked(ctx, e, req, nil), nil
 	}
 	r, returned := l.beginLocked(e, &c, req), false
 	defer func() {
@@ -61,7 +61,7 @@ func (l *Locker) first(ctx context.Context, req *request) (*waiter, *Lock) {
 	return nil, l.wonLocked(e, &c, r, req)
 }
 
-// waitOn makes what waits of a first call, the round of which has not won.
+// waitOn makes a waiter of a first call, the round of which has not won.
 func (l *Locker) waitOn(ctx context.Context, e *engine.Entry, first *engine.Call, r *acquireRound, req *request) *waiter {
 	e.Lock()
 	defer e.Unlock()
@@ -76,6 +76,10 @@ func (l *Locker) waitOn(ctx context.Context, e *engine.Entry, first *engine.Call
 func (l *Locker) join(ctx context.Context, req *request, all *together) *waiter {
 	e := l.engine.Enter(req.key)
 	defer e.Unlock()
+	return l.joinLocked(ctx, e, req, all)
+}
+
+func (l *Locker) joinLocked(ctx context.Context, e *engine.Entry, req *request, all *together) *waiter {
 	w := l.newWaiter(ctx, e, req, all, l.engine.Clock.Now())
 	e.WaitLocked(&w.Call)
 	return w
