@@ -12,7 +12,7 @@ import (
 )
 
 // TryLock tries once, on every node, and never waits for a holder. It returns as soon as a majority has said yes or no majority is
-// possible any more, within the node timeout whatever the nodes do ([WithFencing]: twice that at most). The
+// possible, within the node timeout whatever the nodes do ([WithFencing]: twice that at most). The
 // answers of the other nodes are handled in the background.
 //
 // The errors, all with the lock's name ([LockError]):

@@ -159,7 +159,7 @@ func (l *Locker) takeFor(ctx context.Context, name string, take func() (*Locks, 
 	return locks, nil
 }
 
-// neverReleased reports whether so many nodes do not send a release again that no majority lets go of the lock: they have refused it, or
+// neverReleased reports whether too many nodes do not send a release again for a majority to let go of the lock: they have refused it, or
 // are closed, or will be now.
 func (l *Locker) neverReleased(unlocked error) bool {
 	var refusal *QuorumError

@@ -10,7 +10,7 @@
 //
 // [Locker.Do] waits for the lock, renews it while the function runs, and releases it; [Locker.TryDo] does not wait.
 // [Locker.Lock] waits and returns a [Lock], [Locker.TryLock] asks once. A Lock ends with [Lock.Unlock]; at its deadline,
-// unless [Lock.Extend] or [AutoExtend] moved that; or when it is found that the nodes do not hold it any more.
+// unless [Lock.Extend] or [AutoExtend] moved that; or when it is found that the nodes no longer hold it.
 // [Lock.Done] and [Lock.Context] notify the protected work. [Locker.Inspect] shows a lock, [Locker.Watch] each change of its holder.
 // [Locker.Attach] takes up a lock of another process, [Locker.ForceUnlock] removes a lock.
 //

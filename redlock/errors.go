@@ -28,7 +28,7 @@ var (
 	// ErrNotHeld means that the lock is not held by this handle, or by this token. It stands alone if only the nodes' answers to a
 	// release or to [Locker.Attach] showed that. ErrLost, ErrExpired and ErrReleased match it too.
 	ErrNotHeld = errors.New("redlock: lock is not held")
-	// ErrLost means that the nodes did not hold the lock any more, before its deadline.
+	// ErrLost means that the nodes no longer held the lock, before its deadline.
 	ErrLost error = ending("redlock: lock is lost")
 	// ErrExpired means that the lock's deadline has passed.
 	ErrExpired error = ending("redlock: lock has expired")

@@ -79,7 +79,7 @@ func (h *heldLock) extended(e event.Extend, by *holder, c *call, deadline time.T
 	h.locker.events.emitEnd(c, e)
 }
 
-// released reports what the release of a lock came to: it may find that the nodes did not hold the lock any more.
+// released reports what the release of a lock came to: it may find that the nodes no longer held the lock.
 func (h *heldLock) released(outcome quorum.Outcome, unlock *call) {
 	h.Lock()
 	defer h.Unlock()

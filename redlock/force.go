@@ -43,10 +43,10 @@ type Removal struct {
 //
 // It looks at all nodes first, and then deletes on each node only the value that it has seen there. So a deletion that
 // arrives late does not delete the key of a later holder, unless a client of another kind uses the same value again. Readers and
-// permits are ended one by one, those that [Locker.Inspect] shows; one who comes meanwhile stays. A mark that nobody is behind any more is
+// permits are ended one by one, those that [Locker.Inspect] shows; one who comes meanwhile stays. A mark that nobody is behind is
 // deleted. The call is logged at level Warn.
 //
-// ForceUnlock returns nil if a majority of the nodes does not hold any more what was seen there, or held nothing. Otherwise
+// ForceUnlock returns nil if a majority of the nodes no longer holds what was seen there, or held nothing. Otherwise
 // the error is a [*QuorumError] with the reason of every node: [ErrForeign] if the other nodes of a majority have data of another
 // program, [ErrNoQuorum] if too few nodes answered, joined with ctx.Err() if ctx ended first. If ctx ends while
 // ForceUnlock looks, nothing is deleted; what was sent goes on. The Removal is nil only after [ErrInvalid], [ErrClosed], and ctx.Err()

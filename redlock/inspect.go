@@ -109,7 +109,7 @@ func (l *Locker) unanswered(ctx context.Context, op event.Op, name string, reaso
 // On the wire it is the script of a first acquire, which also does what a renewal and a release need, with XX in the place of NX. Its key
 // begins with the key prefix, and nothing has it, so that the server sets nothing. The user of the servers needs the permission for it:
 // Ping fails without [WithKeyPrefix] if that permits some names only. With [WithFencing] it also reads the counter of that key and the
-// server's time; it does not check whether a counter may be raised, nor what read locks and permits need.
+// server's time; it does not check whether a counter may be raised, or what read locks and permits need.
 //
 // The errors are [ErrNoQuorum] in a [*QuorumError] with every node's reason, joined with ctx.Err() if ctx ended first; ctx.Err()
 // alone if it had ended before; [ErrClosed] after Close.

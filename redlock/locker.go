@@ -99,7 +99,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 }
 
 // Close makes the calls that wait return with [ErrClosed], and every later call of the Locker and of Lock.Extend. It ends renewals,
-// and returns when nothing of the Locker runs any more, releases included, except for functions of Do and TryDo. That takes the node
+// and returns when nothing of the Locker runs, releases included, except for functions of Do and TryDo. That takes the node
 // timeout at most, and a second more for an Observer that blocks. The error is always nil. Closing twice is fine, and a function of
 // Do may call Close, as may an Observer. A [TokenSource] and the Enabled of a log handler must not: the call that asks them is one
 // for which Close waits.

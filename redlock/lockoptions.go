@@ -52,7 +52,7 @@ func MaxWait(d time.Duration) DefaultOption {
 
 // MaxOutage limits for how long Lock and Do wait while no majority of the nodes can be reached. It is for calls that may wait for a
 // holder for long, and for servers only for d. After d without a majority, as the rounds of this Locker have shown since the call
-// began, the error is [ErrNoQuorum] in a [*QuorumError]. A round that reaches a majority begins the time anew. A call that waits
+// began, the error is [ErrNoQuorum] in a [*QuorumError]. A round that reaches a majority begins the time again. A call that waits
 // behind a holder of the same Locker asks no node.
 //
 // 0 means that the first round without a majority ends the wait. The default is [NoLimit]. d must not be below zero. For TryLock,

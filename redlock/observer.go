@@ -80,7 +80,7 @@ type events struct {
 	waiting []event.Event
 	spare   []event.Event // an empty slice for the next ones
 	dropped int           // since maxEvents wait
-	drained chan struct{} // closed when nothing waits any more; nil while no goroutine runs
+	drained chan struct{} // closed when nothing waits; nil while no goroutine runs
 }
 
 // wants reports whether an observer wants any of some kinds. What is only for observers need not be put together otherwise.

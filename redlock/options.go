@@ -131,7 +131,7 @@ func WithBackoff(first, most time.Duration) Option {
 // unchanged for the time after, it deletes the key and logs that at level Warn. Lock does that while it waits. So does
 // TryLock, as long as nobody waits: the first call that finds the key unchanged for that time deletes it, and a later one gets
 // the lock. Between calls the Locker remembers some thousand such keys. When the connection to a server that
-// announces changes was lost, or when the server has dropped all keys, the time begins anew there.
+// announces changes was lost, or when the server has dropped all keys, the time begins again there.
 //
 // Such a key may belong to a client that means it; and on a server that does not announce changes, a key that was deleted and set
 // to the same value again looks unchanged. A short string may also be a program's data. So WithHeal needs [WithKeyPrefix],
@@ -149,7 +149,7 @@ func WithHeal(after time.Duration) Option {
 //
 // A lock is passed on for max after the nodes granted it, or for a quarter of its validity if that is less; so the next holder gets it
 // with about three quarters of its validity or more. Then it is released, and it is the turn of other processes first, also if
-// the nodes have granted it anew meanwhile. It is also released, as without this option, if
+// the nodes have granted it again meanwhile. It is also released, as without this option, if
 //   - the waiter asked for a longer [TTL], other [Metadata], another [Grace] or a [MaxHold] that is less than the lock may last, or
 //     the lock was extended by more than its TTL ([Lock.Extend]);
 //   - somebody has asked for its [Lock.Token], or it came from [Locker.Attach] or has a [TokenSource];

@@ -27,7 +27,7 @@ type QuorumError struct {
 	Names []string
 	Need  int // how many nodes make the majority
 	// Reason matches ErrTaken, ErrForeign, ErrNoQuorum, ErrNotHeld or ErrLost: compare with errors.Is, as it may add details. Beside
-	// ErrNoQuorum it matches nodeerr.ErrUnanswered if the call ended while so many nodes could still answer that nothing was decided.
+	// ErrNoQuorum it matches nodeerr.ErrUnanswered if the call ended while the answers of other nodes could still have decided.
 	Reason error
 	// Nodes[i] is about the i-th node given to New or Open. There is one for each.
 	Nodes []NodeError
@@ -47,7 +47,7 @@ var (
 	errFences = fmt.Errorf("%w for its fencing token, or its slot: the numbers differ until the holder extends it", ErrNoQuorum)
 	// errMaxWait is why a wait is over, if it is not that the caller's context has ended.
 	errMaxWait = errors.New("MaxWait has ended")
-	// errReleaseRefused is about a release that so many nodes have refused that the others are no majority.
+	// errReleaseRefused is about a release that too many nodes have refused for a majority.
 	errReleaseRefused = fmt.Errorf("%w: the release was refused and is not sent again; the key stays until its TTL", ErrNoQuorum)
 	// errNoValidity is about a lock that a majority holds, but for so short a time that it cannot be relied on.
 	errNoValidity = fmt.Errorf("%w: no validity is left of it", ErrNotHeld)
@@ -76,7 +76,7 @@ var reasons = map[event.Op]map[quorum.Outcome]error{
 	event.OpAttach:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errNoValidity},
 }
 
-// prevented reports whether so many nodes have one of the errors that the others are no majority.
+// prevented reports whether too many nodes have one of the errors for a majority of the others.
 func (e *QuorumError) prevented(by ...error) bool {
 	return e.preventedBy(func(err error) bool {
 		return slices.ContainsFunc(by, func(one error) bool { return errors.Is(err, one) })

@@ -49,7 +49,7 @@ type LockState struct {
 	// TTL is how much longer a majority holds the token, or has the last of the Sharers, counted from the call of Inspect. It is [NoLimit] if
 	// the key never expires, and 0 unless Verdict is VerdictHeld.
 	TTL time.Duration
-	// WriterWaits is whether a majority of the nodes has been told that a writer waits, so that no more readers, and no more permits, come in.
+	// WriterWaits is whether a majority of the nodes has been told that a writer waits, so that further readers and permits do not come in.
 	// It is known only of nodes that readers or permits share.
 	WriterWaits bool
 	// Nodes[i] is about the i-th node given to New or Open. There is one for each.

@@ -32,7 +32,7 @@ func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOpt
 // At first it holds nothing while it waits: it waits for the first name that is in the way, and then tries all. A call that this does
 // not lead to the locks, since others take some of the names in turn, goes on in the order of the names after four attempts or one TTL: it
 // holds the first of them, and renews them, while it waits for the next. If that lasts for more than a TTL, twice as long each time, it
-// releases all and begins anew. So it gets the locks in a bounded number of turns, if the others take the locks in the same order, or
+// releases all and begins again. So it gets the locks in a bounded number of turns, if the others take the locks in the same order, or
 // with LockAll. [MaxHold] counts from when it has all of them then.
 //
 // The errors are those of Lock, and those of TryLockAll.

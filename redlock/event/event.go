@@ -293,7 +293,7 @@ const (
 // than a second for one that blocks, or that calls Close itself; an Unlock after Close is still observed, and so is what a
 // function of Do needs after Close.
 //
-// An Observer may call the Locker. It must not panic, nor end its goroutine. Several Lockers may share an Observer; each calls it
+// An Observer may call the Locker. It must not panic or end its goroutine. Several Lockers may share an Observer; each calls it
 // from a goroutine of its own.
 type Observer interface {
 	Observe(Event)

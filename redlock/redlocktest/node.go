@@ -22,7 +22,7 @@ type node struct {
 	mu      sync.Mutex
 	changed *sync.Cond // of mu: a link has another state
 	up      bool
-	ended   bool // with the test: nobody waits for the node any more
+	ended   bool // with the test: nobody waits for the node
 	conns   map[net.Conn]struct{}
 	links   []*link
 }
@@ -166,7 +166,7 @@ func (n *node) end() {
 	n.changed.Broadcast()
 }
 
-// close ends the server. Nobody uses it any more.
+// close ends the server, when nobody uses it.
 func (n *node) close() {
 	n.mu.Lock()
 	for c := range n.conns {
