@@ -136,7 +136,7 @@ var lockMutations = []Mutation{
 		"internal/lock/queue.go", "\tq.line.remove(0)\n", "\tq.line.calls = slices.Delete(q.line.calls, 0, min(2, len(q.line.calls)))\n"},
 	{"first-passes-by", "a call has its round at once only if no other waits",
 		"internal/lock/first.go", "q.state != idle || ", "q.state != idle && q.state != watching || "},
-	{"first-beside-the-holder", "nor if this process has the lock",
+	{"first-beside-the-holder", "and only if this process does not have the lock",
 		"internal/lock/first.go", "q.state != idle || ", "q.state != idle && q.state != ours || "},
 	{"last-come-first-served", "waiters of one process are served in the order in which they came",
 		"internal/lock/queue.go", "q.line.calls = append(q.line.calls, c)", "q.line.calls = slices.Insert(q.line.calls, len(q.line.calls)/2, c)"},
