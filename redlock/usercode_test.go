@@ -1,8 +1,10 @@
 package redlock_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -85,19 +87,22 @@ func TestLock_ContextMayAskALockWhileAnOutageIsWaitedFor(t *testing.T) {
 	require.NotZero(t, times)
 }
 
+// panics returns a log handler that panics, once, when it is asked by a function, on whichever goroutine.
+func panics(function string) slog.Handler {
+	var once atomic.Bool
+	return handler{slog.DiscardHandler, func() {
+		stack := make([]byte, 1<<14)
+		if bytes.Contains(stack[:runtime.Stack(stack, false)], []byte(function)) && !once.Swap(true) {
+			panic("of the handler")
+		}
+	}}
+}
+
 // The danger: what waits has its turn, and nobody is there to take it.
 func TestLock_PanicOfTheLogHandlerLeavesNobodyInTheQueue(t *testing.T) {
 	c := onMini(t, 3)
-	var asked atomic.Int32
-	asked.Store(-10)
-	ask := func() {
-		if asked.Add(1) == 2 { // the first line would be about the round, and is no business of the call's goroutine
-			panic("of the handler")
-		}
-	}
-	locker := c.locker(redlock.WithLogger(slog.New(handler{slog.DiscardHandler, ask})))
+	locker := c.locker(redlock.WithLogger(slog.New(panics("(*waiter).noteWait"))))
 	holder := take(t, c.locker(), "name")
-	asked.Store(0)
 	require.PanicsWithValue(t, "of the handler", func() { _, _ = locker.Lock(t.Context(), "name") })
 	require.Zero(t, redlock.Waiting(locker, "name"))
 	unlock(t, holder)
@@ -108,17 +113,11 @@ func TestLock_PanicOfTheLogHandlerLeavesNobodyInTheQueue(t *testing.T) {
 // The first round of a call that nobody is before ends at once if no node takes the command.
 func TestLock_PanicOfTheLogHandlerInTheFirstRoundLeavesNobodyInTheQueue(t *testing.T) {
 	c := onMini(t, 3)
-	var panics atomic.Bool
 	nodes := c.nodes()
-	locker := lockerOver(t, nodes, redlock.WithLogger(slog.New(handler{slog.DiscardHandler, func() {
-		if panics.Swap(false) {
-			panic("of the handler")
-		}
-	}})))
+	locker := lockerOver(t, nodes, redlock.WithLogger(slog.New(panics("(*Locker).first"))))
 	for _, n := range nodes {
 		require.NoError(t, n.Close())
 	}
-	panics.Store(true)
 	require.PanicsWithValue(t, "of the handler", func() { _, _ = locker.Lock(t.Context(), "name") })
 	_, err := locker.Lock(t.Context(), "name", redlock.MaxWait(time.Minute))
 	require.ErrorIs(t, err, nodeerr.ErrClosed, "and not that a call before it is under way")

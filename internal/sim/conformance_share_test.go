@@ -285,7 +285,7 @@ func (s *sharing) equal(reply, simulated *wire.Reply) {
 	require.Equal(s, reply.Answer, simulated.Answer, "%s: %v, %v", s.what, reply.Err, simulated.Err)
 	require.Equal(s, reply.Same, simulated.Same, s.what)
 	require.Equal(s, reply.Value, simulated.Value, s.what)
-	require.Equal(s, reply.Number, simulated.Number, s.what)
+	require.Equal(s, reply.Number(), simulated.Number(), s.what)
 	s.left(reply.TTL, simulated.TTL)
 	for _, reason := range []error{
 		nodeerr.ErrAbsent, nodeerr.ErrHeld, nodeerr.ErrNoExpiry, nodeerr.ErrForeign, nodeerr.ErrRecreated, nodeerr.ErrWanted, nodeerr.ErrFull,

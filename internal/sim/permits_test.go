@@ -18,7 +18,7 @@ func TestShared_AReleaseEndsAPermitAtWhateverSlotItIs(t *testing.T) {
 	c := new(wire.Command)
 	permits.Acquire(c, m, form.Ask{TTL: time.Hour, Start: 2})
 	reply := node.Do(c, 0, 0)
-	require.Equal(t, uint64(3), reply.Number)
+	require.Equal(t, uint64(3), reply.Number())
 
 	m.Number = 1
 	permits.Raise(c, m, 1, 3)
