@@ -103,7 +103,7 @@ func (hashed) ObserveMaster(key string) *wire.Command {
 }
 
 func (hashed) Heal(key, value string) *wire.Command {
-	c := &wire.Command{Class: wire.Remove, Script: hashedHeal, Key: key, Token: value, Parse: parseHashed}
+	c := &wire.Command{Class: wire.Heal, Script: hashedHeal, Key: key, Token: value, Parse: parseHashed}
 	return c.With(value)
 }
 

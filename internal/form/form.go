@@ -136,7 +136,7 @@ func (text) ObserveMaster(key string) *wire.Command {
 
 // Heal implements [Form].
 func (text) Heal(key, value string) *wire.Command {
-	c := &wire.Command{Class: wire.Remove, Script: healScript, Key: key, Token: value, Parse: parseCode}
+	c := &wire.Command{Class: wire.Heal, Script: healScript, Key: key, Token: value, Parse: parseCode}
 	return c.With(value)
 }
 

@@ -18,6 +18,8 @@ const (
 	CleanUp
 	// Remove removes what somebody else has left, once.
 	Remove
+	// Heal removes a key without a TTL.
+	Heal
 	// Own changes what a key of ours holds, once, and not whether it is there.
 	Own
 )
@@ -30,6 +32,7 @@ var classes = [...]struct{ votes, creates, changes, needsToken bool }{
 	Extend:  {creates: true, changes: true, needsToken: true},
 	CleanUp: {changes: true, needsToken: true},
 	Remove:  {changes: true, needsToken: true},
+	Heal:    {changes: true},
 	Own:     {},
 }
 
