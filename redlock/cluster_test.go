@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -610,7 +611,8 @@ func isOver(done <-chan struct{}) bool {
 	}
 }
 
-// watched is a context that says when somebody begins to wait for its end. Lock does so once it stands in the queue.
+// watched is a context that says when somebody begins to wait for its end. Lock does so once it stands in the queue, and in its first round,
+// which does not count.
 type watched struct {
 	context.Context
 	once    sync.Once
@@ -618,15 +620,29 @@ type watched struct {
 }
 
 func (w *watched) Done() <-chan struct{} {
-	w.once.Do(func() { close(w.waiting) })
+	if !calledBy("(*Locker).first(") {
+		w.waits()
+	}
 	return w.Context.Done()
 }
 
-// queue has a call of Lock wait, and returns when it stands in the queue.
+func (w *watched) waits() { w.once.Do(func() { close(w.waiting) }) }
+
+// calledBy reports whether a function of the library, such as (*Locker).first(, is among the callers.
+func calledBy(function string) bool {
+	stack := make([]byte, 1<<14)
+	return bytes.Contains(stack[:runtime.Stack(stack, false)], []byte(function))
+}
+
+// queue has a call of Lock wait, and returns when it stands in the queue, or has ended.
 func queue(tb testing.TB, ctx context.Context, locker *redlock.Locker, name string, opts ...redlock.LockOption) <-chan held { //nolint:revive // tb comes first in all helpers
 	tb.Helper()
 	w := &watched{Context: ctx, waiting: make(chan struct{})}
-	result := lockBeside(w, locker, name, opts...)
+	result, ended := make(chan held, 1), lockBeside(w, locker, name, opts...)
+	go func() {
+		result <- <-ended
+		w.waits()
+	}()
 	receive(tb, w.waiting, "its place in the queue")
 	return result
 }

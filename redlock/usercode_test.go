@@ -1,10 +1,8 @@
 package redlock_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,8 +89,7 @@ func TestLock_ContextMayAskALockWhileAnOutageIsWaitedFor(t *testing.T) {
 func panics(function string) slog.Handler {
 	var once atomic.Bool
 	return handler{slog.DiscardHandler, func() {
-		stack := make([]byte, 1<<14)
-		if bytes.Contains(stack[:runtime.Stack(stack, false)], []byte(function)) && !once.Swap(true) {
+		if calledBy(function) && !once.Swap(true) {
 			panic("of the handler")
 		}
 	}}
@@ -101,7 +98,7 @@ func panics(function string) slog.Handler {
 // The danger: what waits has its turn, and nobody is there to take it.
 func TestLock_PanicOfTheLogHandlerLeavesNobodyInTheQueue(t *testing.T) {
 	c := onMini(t, 3)
-	locker := c.locker(redlock.WithLogger(slog.New(panics("(*waiter).noteWait"))))
+	locker := c.locker(redlock.WithLogger(slog.New(panics("(*waiter).noteWait("))))
 	holder := take(t, c.locker(), "name")
 	require.PanicsWithValue(t, "of the handler", func() { _, _ = locker.Lock(t.Context(), "name") })
 	require.Zero(t, redlock.Waiting(locker, "name"))
@@ -114,7 +111,7 @@ func TestLock_PanicOfTheLogHandlerLeavesNobodyInTheQueue(t *testing.T) {
 func TestLock_PanicOfTheLogHandlerInTheFirstRoundLeavesNobodyInTheQueue(t *testing.T) {
 	c := onMini(t, 3)
 	nodes := c.nodes()
-	locker := lockerOver(t, nodes, redlock.WithLogger(slog.New(panics("(*Locker).first"))))
+	locker := lockerOver(t, nodes, redlock.WithLogger(slog.New(panics("(*Locker).first("))))
 	for _, n := range nodes {
 		require.NoError(t, n.Close())
 	}
