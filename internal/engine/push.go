@@ -115,7 +115,7 @@ func (g *Engine) Message(node int, text string) {
 	e := g.Find(key)
 	switch {
 	case e == nil && what == lock.Yours && len(owners) > 0: // nobody waits here
-		g.publish(&lock.Message{What: lock.Yours, To: owners[0], Peers: owners[1:], Node: node}, key)
+		g.publish(lock.PassTo(owners, node), key)
 	case e == nil:
 	case what == lock.Waits:
 		e.Name.PeersWait(owners)

@@ -28,8 +28,7 @@ func (n *Name) First(c *Call) bool {
 	c.first, n.first = true, true
 	q.line.calls = append(q.line.calls, nobody)
 	q.reset()
-	q.become(trying)
-	q.view.forget()
+	q.begin()
 	return true
 }
 

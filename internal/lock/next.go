@@ -7,11 +7,16 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// try begins a round for the first call at once. What is known of the nodes is out of date then.
+// try offers a round to the first call at once.
 func (q *queue) try(acts []Act) []Act {
+	q.begin()
+	return append(acts, Act{What: Offer, Call: q.line.calls[0]})
+}
+
+// begin begins a round of the first call. What is known of the nodes is out of date then.
+func (q *queue) begin() {
 	q.become(trying)
 	q.view.forget()
-	return append(acts, Act{What: Offer, Call: q.line.calls[0]})
 }
 
 // next decides what the first call does now. A wake-up is a hint: it leads to an observation or to a round, and only the

@@ -13,8 +13,8 @@ type numbers struct {
 }
 
 // block returns how many numbers to ask for in the round that begins: one for every two microseconds that rounds take. A process
-// asks for no more in all, also in rounds that it does not win, than half the microseconds that the rounds took which it has won,
-// as the estimate begins with 0 and lags. Rounds that win a name overlap by one at most, so that counters do not run ahead of the
+// asks in all, rounds that it does not win included, for half the microseconds at most that the rounds took which it has won, as the
+// estimate begins with 0 and lags. Rounds that win a name overlap by one at most, so that counters do not run ahead of the
 // clocks; see docs/safety.md.
 func (n *numbers) block() uint64 {
 	return uint64(min(max(n.took.Microseconds()/2, 1), quorum.MaxBlock))

@@ -74,9 +74,7 @@ func (n *Name) Leave(acts []Act, c *Call) []Act {
 	}
 	switch {
 	case last:
-		if q.state != ours {
-			q.become(idle)
-		}
+		q.settle()
 		q.view.forget()
 		if q.holds(now) {
 			return acts
@@ -101,9 +99,7 @@ func (q *queue) refuse(acts []Act) []Act {
 		acts = append(acts, Act{What: Refuse, Call: c})
 	}
 	q.line.calls = nil
-	if q.state != ours {
-		q.become(idle)
-	}
+	q.settle()
 	return q.unwant(acts)
 }
 

@@ -45,9 +45,7 @@ func (q *queue) vacated(acts []Act, now time.Time, slot uint64) []Act {
 	c := q.line.calls[i]
 	c.slot = slot
 	q.line.remove(i)
-	if q.state == watching {
-		q.become(q.rest())
-	}
+	q.settle()
 	return q.trySide(acts, c)
 }
 

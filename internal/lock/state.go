@@ -46,6 +46,13 @@ func (q *queue) rest() state {
 	return idle
 }
 
+// settle follows when calls have left the line: without any, nothing is tried or watched.
+func (q *queue) settle() {
+	if len(q.line.calls) == 0 && q.state != ours {
+		q.become(idle)
+	}
+}
+
 // acquired records that this process has the lock.
 func (q *queue) acquired(now time.Time, t *Term) {
 	for i := range q.view.nodes {

@@ -28,10 +28,10 @@ type turn struct {
 	came    bool      // a peer has passed the turn to this process since the last round that was won
 }
 
-// keptFrom records when this process took the lock. anew means that another process had it before. If the lock was free for longer than a
-// release waits, others have had their turn too.
-func (t *turn) keptFrom(at time.Time, anew bool, rtt time.Duration) {
-	if anew || at.Sub(t.freedAt) >= 4*rtt {
+// keptFrom records when this process took the lock, after others or not. If the lock was free for longer than a release waits, others have
+// had their turn too.
+func (t *turn) keptFrom(at time.Time, others bool, rtt time.Duration) {
+	if others || at.Sub(t.freedAt) >= 4*rtt {
 		t.from = at
 	}
 }
@@ -49,15 +49,15 @@ func (t *turn) again(contended bool) bool {
 // pass passes the turn to the peer that has waited for the longest, if one is known.
 func (t *turn) pass(acts []Act) []Act {
 	if len(t.peers) > 0 {
-		acts = append(acts, yours(t.peers, AllNodes))
+		acts = append(acts, Act{What: Publish, Message: PassTo(t.peers, AllNodes)})
 		t.peers = nil
 	}
 	return acts
 }
 
-// yours passes the turn to the first of the peers.
-func yours(peers []string, node int) Act {
-	return Act{What: Publish, Message: &Message{What: Yours, To: peers[0], Peers: peers[1:], Node: node}}
+// PassTo is the message that passes the turn to the first of the peers.
+func PassTo(peers []string, node int) *Message {
+	return &Message{What: Yours, To: peers[0], Peers: peers[1:], Node: node}
 }
 
 // PeersWait takes the message of another process that some wait for the lock.
@@ -83,7 +83,7 @@ func (n *Name) TurnPassed(acts []Act, node int, peers []string) (_ []Act, first 
 	switch {
 	case q == nil: // nobody waits here
 		if len(peers) > 0 {
-			acts = append(acts, yours(peers, node))
+			acts = append(acts, Act{What: Publish, Message: PassTo(peers, node)})
 		}
 		return acts, false
 	case q.holds(now): // the turn has been taken already

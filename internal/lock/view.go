@@ -124,10 +124,8 @@ func (v *view) stuckSince() (since time.Time) {
 		return since
 	}
 	var all []time.Time
-	for i := range v.nodes {
-		if v.nodes[i].hasNoTTL() {
-			all = append(all, v.nodes[i].noTTLFrom)
-		}
+	for _, i := range v.stuck() {
+		all = append(all, v.nodes[i].noTTLFrom)
 	}
 	slices.SortFunc(all, time.Time.Compare)
 	return all[len(v.nodes)-quorum.Majority(len(v.nodes))]
