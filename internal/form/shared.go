@@ -202,7 +202,7 @@ type looked struct {
 	count   int64        // how many share the key
 	first   int64        // TTL of the one that ends first; -1: nobody shares it
 	own     int64        // TTL of the token; -1: it is not in
-	slot    int64        // of the token; -1: none
+	slot    wire.Slot    // of the token
 	sharers []wire.Value // token, TTL and slot of each
 }
 
@@ -225,7 +225,7 @@ func (s Shared) looks(v *wire.Value) (l looked, r wire.Reply, ok bool) {
 		return l, wire.Reply{Answer: quorum.Yes, Value: string(held.Text), TTL: wire.TTL(v.Items[1].Num)}, false
 	}
 	n := func(i int) int64 { return v.Items[i].Num }
-	return looked{kept: n(1), wanted: n(2), count: n(3), first: n(4), own: n(5), slot: n(6), sharers: v.Items[leading:]}, r, true
+	return looked{kept: n(1), wanted: n(2), count: n(3), first: n(4), own: n(5), slot: slotOf(n(6)), sharers: v.Items[leading:]}, r, true
 }
 
 // leading is how many values stand before those of the sharers: what the key holds, and six numbers.
@@ -272,9 +272,9 @@ func (s Shared) own(v *wire.Value, m Mark) wire.Reply {
 	switch {
 	case !ok:
 		return r
-	case s.Kind == Permit && slotOf(l.slot) == 0: // to have no slot is to have no permit
-	case l.own >= 0 && (m.Number == 0 || int64(m.Number) == 1+l.slot): //nolint:gosec // it is a slot of 1024 at most
-		return wire.Reply{Answer: quorum.Yes, Value: m.Token, TTL: wire.TTL(l.own), Slot: slotOf(l.slot)}
+	case s.Kind == Permit && l.slot == 0: // to have no slot is to have no permit
+	case l.own >= 0 && (m.Number == 0 || m.Number == uint64(l.slot)):
+		return wire.Reply{Answer: quorum.Yes, Value: m.Token, TTL: wire.TTL(l.own), Slot: l.slot}
 	}
 	return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
 }
