@@ -69,7 +69,8 @@ func (c *client) name(key string) *name {
 // act carries out what has come of an input.
 func (n *name) act(acts []lock.Act) {
 	c := n.client
-	c.check(n.lock.Verify() == nil, "a queue is as its state says", "client %d: %v", c.number, n.lock.Verify())
+	err := n.lock.Verify()
+	c.check(err == nil, "a queue is as its state says", "client %d: %v", c.number, err)
 	for i := 0; i < len(acts); i++ {
 		a := acts[i]
 		if a.What == lock.Send && a.Tag.What == lock.Vote {
