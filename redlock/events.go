@@ -33,7 +33,7 @@ func (l *Lock) reenteredLocked(c *call) bool { return l.holder.call != c }
 func (l *Locker) emitAcquireLocked(op event.Op, try bool, req *request, lock *Lock, err error) {
 	c := req.call
 	e := event.Acquire{
-		Op: op, Try: try, Context: c.ctx, Call: c.id, Name: req.name, Names: req.names, Kind: string(lockKind(req.Kind)),
+		Op: op, Try: try, Context: c.ctx, Call: c.id, Name: req.name, Names: req.names, Kind: req.Kind.String(),
 		Start: c.start, Took: time.Since(c.start), Rounds: c.rounds, Err: err,
 	}
 	if c.rounds > 0 {

@@ -54,7 +54,7 @@ func (l *Locker) state(name string, answers []engine.Answer) *LockState {
 		case quorum.No:
 			n.Err = nil
 		case quorum.Yes:
-			n.Held, n.Kind, n.TTL = true, lockKind(a.Kind), a.TTL
+			n.Held, n.Kind, n.TTL = true, Kind(a.Kind.String()), a.TTL
 			if n.Kind == KindLock {
 				n.Token, n.Fence, n.Metadata = a.Token, a.Fence, token.Metadata(a.Token)
 			}
@@ -73,7 +73,7 @@ func (l *Locker) state(name string, answers []engine.Answer) *LockState {
 func sharers(kind engine.Kind, seen []engine.Seen) (all []Sharer) {
 	for _, s := range seen {
 		slot := 0
-		if kind == engine.Permit {
+		if kind.HasSlots() {
 			slot, _ = s.Slot.At() // -1 if there is none
 		}
 		all = append(all, Sharer{Token: s.Token, Metadata: token.Metadata(s.Token), Slot: slot, TTL: s.TTL, Nodes: 1})

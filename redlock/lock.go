@@ -141,7 +141,7 @@ func (l *Locker) newHeld(req *request) *heldLock {
 
 func (h *heldLock) called() string { return h.locker.nameOf(h.Name.Key()) }
 
-func (h *heldLock) kind() Kind { return lockKind(h.first.want.Kind) }
+func (h *heldLock) kind() Kind { return Kind(h.first.want.Kind.String()) }
 
 // takenLocked makes the handle of the present holder, who has just got the lock.
 func (h *heldLock) takenLocked(hold quorum.Hold) *Lock {

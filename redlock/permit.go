@@ -37,5 +37,5 @@ func (l *Locker) DoLimited(
 
 // permit returns the options of a call with its limit.
 func permit(limit int, opts []LockOption) []LockOption {
-	return append(of(engine.Permit, opts), lockOption(func(r *request) { r.limit = limit }))
+	return append(of(engine.KindSlot, opts), lockOption(func(r *request) { r.limit = limit }))
 }

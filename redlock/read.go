@@ -20,11 +20,6 @@ const (
 // Shared reports whether several may have a lock of this kind at a time.
 func (k Kind) Shared() bool { return k == KindRead || k == KindPermit }
 
-// lockKind returns the kind that a form is of.
-func lockKind(k engine.Kind) Kind {
-	return [...]Kind{engine.Exclusive: KindLock, engine.Read: KindRead, engine.Permit: KindPermit}[k]
-}
-
 // of returns the options of a call with its kind.
 func of(kind engine.Kind, opts []LockOption) []LockOption {
 	return slices.Concat(opts, []LockOption{lockOption(func(r *request) { r.Kind = kind })})
@@ -48,16 +43,16 @@ func (l *Lock) Kind() Kind { return l.held.kind() }
 // Readers of this name and clients of other libraries exclude each other, as the nodes hold a string under its key, and so do earlier
 // versions of this library. Their writers do not say that they wait, so that readers that overlap without a pause may keep them waiting.
 func (l *Locker) RLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.take(ctx, name, of(engine.Read, opts), false)
+	return l.take(ctx, name, of(engine.KindShared, opts), false)
 }
 
 // TryRLock is [Locker.RLock] for a caller who does not wait: it tries once, like [Locker.TryLock], whose errors it has. It returns
 // [ErrTaken] also if a writer waits ([nodeerr.ErrWanted]).
 func (l *Locker) TryRLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.take(ctx, name, of(engine.Read, opts), true)
+	return l.take(ctx, name, of(engine.KindShared, opts), true)
 }
 
 // DoRead is [Locker.Do] with [Locker.RLock] in the place of Lock: functions that read run side by side.
 func (l *Locker) DoRead(ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) error {
-	return l.do(ctx, name, fn, of(engine.Read, opts), false)
+	return l.do(ctx, name, fn, of(engine.KindShared, opts), false)
 }

@@ -33,18 +33,13 @@ func (l *Locker) held(ctx context.Context, req *request) (*heldLock, *holder) {
 	return nil, nil
 }
 
-// mayReenter reports whether who holds a lock of a kind may have one handle more that stands for another kind.
-func mayReenter(held, wanted engine.Kind) bool {
-	return held == wanted || held == engine.Exclusive && wanted == engine.Read
-}
-
 // reenter makes another handle on a lock that the caller holds. It returns no handle and no error if there is none.
 func (l *Locker) reenter(ctx context.Context, req *request) (*Lock, error) {
 	h, by := l.held(ctx, req)
 	switch {
 	case h == nil:
 		return nil, nil
-	case !req.reentrant || !mayReenter(h.first.want.Kind, req.Kind):
+	case !req.reentrant || !h.first.want.Kind.Covers(req.Kind):
 		return nil, failed(event.OpAcquire, req.name, ErrDeadlock)
 	case req.given&givenGrace != 0 && req.Grace > h.first.want.Grace:
 		return nil, failed(event.OpAcquire, req.name, invalid("Grace(%s): the lock that is re-entered has %s", req.Grace, h.first.want.Grace))

@@ -109,8 +109,8 @@ func (c *config) request(r *request, name string, opts []LockOption) (err error)
 		return invalid("the name is empty")
 	case engine.Reserved(r.key):
 		return invalid("the name %q: the key %q is one of those that the library sets beside locks", name, r.key)
-	case r.Kind == engine.Permit && (r.limit < 1 || r.limit > engine.MaxPermits):
-		return invalid("the limit %d: must be from 1 to %d", r.limit, engine.MaxPermits)
+	case r.Kind.HasSlots() && (r.limit < 1 || r.limit > engine.MaxSlots):
+		return invalid("the limit %d: must be from 1 to %d", r.limit, engine.MaxSlots)
 	case r.given&givenOwner != 0 && r.owner == "":
 		return invalid("Owner: the id is empty")
 	case len(r.metadata) > maxMetadataBytes:
@@ -131,7 +131,7 @@ func (c *config) request(r *request, name string, opts []LockOption) (err error)
 	if !r.Renewed {
 		r.MaxHold = NoLimit
 	}
-	r.Kept, r.Limit = r.source != nil, uint16(r.limit)
+	r.Kept, r.Slots = r.source != nil, uint16(r.limit)
 	return cmp.Or(checkText("name", name), checkText("owner id", r.owner), checkText("metadata", r.metadata))
 }
 

@@ -25,11 +25,11 @@ type Answer struct {
 
 // shared takes the first answer of a node, and reports whether it shows a lock that several share: who does is the next question.
 func (a *Answer) shared() bool {
-	first := a.Kind == form.Lock
+	first := !a.Kind.Several()
 	if a.Answer == quorum.Yes {
 		a.Kind = form.KindOf(a.Value)
 	}
-	return first && a.Kind != form.Lock
+	return first && a.Kind.Several()
 }
 
 // Those who share a lock are read in pages, each of which shows the last of the one before again, as some may leave meanwhile. Of one
@@ -51,7 +51,7 @@ func (g *Engine) Observe(ctx context.Context, key string, tracked bool) []Answer
 		if a.shared() {
 			return form.Shared{Kind: a.Kind}.Sharers(key, 0), false
 		}
-		if a.Kind == form.Lock || a.Answer != quorum.Yes {
+		if !a.Kind.Several() || a.Answer != quorum.Yes {
 			return nil, false
 		}
 		known := map[string]bool{}
@@ -103,12 +103,12 @@ func (g *Engine) Remove(ctx context.Context, key string, seen []Answer) []Answer
 	for i := range seen {
 		if a := &seen[i]; a.Answer == quorum.Yes && ctx.Err() == nil && g.closing.Err() == nil {
 			last := a.Seen
-			if a.Kind != form.Lock {
+			if a.Kind.Several() {
 				last = form.Seen{} // nobody's
 			}
 			for _, s := range append(slices.Clip(a.Sharers), last) {
 				c := new(wire.Command)
-				g.FormOf(&Want{Kind: a.Kind}).Remove(c, key, s)
+				g.FormOf(a.Kind, 0).Remove(c, key, s)
 				all = append(all, question{i, c})
 				removals[i]++
 			}
@@ -207,7 +207,7 @@ func (g *Engine) poll(ctx context.Context, questions []question, check func(int,
 			}
 			servers[node] = cmp.Or(r.Server, servers[node])
 			a := &answers[r.question]
-			a.Seen, a.Err = g.FormOf(&Want{Kind: a.Kind}).Seen(&r.Reply), r.Err
+			a.Seen, a.Err = g.FormOf(a.Kind, 0).Seen(&r.Reply), r.Err
 			if a.known() {
 				if answered[node] = true; len(answered) >= quorum.Majority(len(g.Nodes)) {
 					g.serves()

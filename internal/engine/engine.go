@@ -43,16 +43,16 @@ type (
 
 // The constants of these.
 const (
-	Others      = lock.Others
-	None        = lock.None
-	Nothing     = lock.Nothing
-	NoLimit     = lock.NoLimit
-	Exclusive   = form.Lock
-	Read        = form.Read
-	Permit      = form.Permit
-	MaxPermits  = form.MaxPermits
-	DefaultKeep = form.DefaultKeep
-	MinKeep     = form.MinKeep
+	Others        = lock.Others
+	None          = lock.None
+	Nothing       = lock.Nothing
+	NoLimit       = lock.NoLimit
+	KindExclusive = form.KindExclusive
+	KindShared    = form.KindShared
+	KindSlot      = form.KindSlot
+	MaxSlots      = form.MaxSlots
+	DefaultKeep   = form.DefaultKeep
+	MinKeep       = form.MinKeep
 )
 
 // Config is what an Engine works with. Of the Rules the program sets Wall, Self, Drift and Pace, and Form for another lock than the plain

@@ -11,38 +11,11 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// Kind is what a lock keeps out.
-type Kind uint8
-
-// The kinds.
-const (
-	Lock   Kind = iota // everybody else
-	Read               // every Lock of the name
-	Permit             // every Lock of the name, and more of its kind than the limit
-)
-
 // Shared is a lock that several have at a time: the key holds a mark, which keeps out every client that sets the key only if it does not exist. The
 // tokens of its holders are in {key}:sharers, which means nothing without the mark. Each Permit has a slot of its own too, in {key}:slots.
 type Shared struct {
 	Kind
-	Limit uint16 // how many permits there are
-}
-
-// MaxPermits is how many permits of a name there may be.
-const MaxPermits = 1024
-
-// marks has what the key holds, for each kind that is shared. No token begins with |.
-var marks = [...]string{Read: "|readers", Permit: "|permits"}
-
-// IsMark reports whether what a key holds in the place of a token says only that it is shared, or wanted.
-func IsMark(token string) bool { return strings.HasPrefix(token, "|") }
-
-// KindOf returns the kind of the locks of a key that holds a value.
-func KindOf(value string) Kind {
-	if value == "" {
-		return Lock
-	}
-	return Kind(max(0, slices.Index(marks[:], value))) //nolint:gosec // there are three
+	Slots uint16 // how many there are of the name
 }
 
 // keys are those of a script.
@@ -52,7 +25,7 @@ func (s Shared) keys(key string, behind ...string) []string {
 	for _, end := range behind {
 		keys = append(keys, beside(key, end))
 	}
-	if s.Kind == Permit {
+	if s.HasSlots() {
 		keys = append(keys, beside(key, behindSlots))
 	}
 	return keys
@@ -61,12 +34,12 @@ func (s Shared) keys(key string, behind ...string) []string {
 // Acquire implements [Form]: the key is free for it if it does not exist, or holds the mark, and no writer waits.
 func (s Shared) Acquire(c *wire.Command, m Mark, a Ask) {
 	*c = wire.Command{
-		Class: wire.Vote, Script: shareAcquireScript, Key: m.Key, Token: m.Token, Parse: parseRead, Shares: true,
+		Class: wire.Vote, Script: shareAcquireScript, Key: m.Key, Token: m.Token, Parse: parseShare, Shares: true,
 	}
-	args := []string{marks[s.Kind], m.Token, millis(a.TTL)}
-	if s.Kind == Permit {
-		args = append(args, strconv.Itoa(int(s.Limit)), strconv.Itoa(a.Start))
-		c.Parse = func(v *wire.Value) wire.Reply { return parsePermit(v, int64(s.Limit)) }
+	args := []string{s.Mark(), m.Token, millis(a.TTL)}
+	if s.HasSlots() {
+		args = append(args, strconv.Itoa(int(s.Slots)), strconv.Itoa(a.Start))
+		c.Parse = func(v *wire.Value) wire.Reply { return parseSlot(v, int64(s.Slots)) }
 	}
 	c.WithKeys(s.keys(m.Key, behindSharers, behindWanted), args...)
 }
@@ -76,12 +49,12 @@ func (s Shared) Extend(c *wire.Command, m Mark, ttl time.Duration) {
 	*c = wire.Command{
 		Class: wire.Extend, Script: shareExtendScript, Key: m.Key, Token: m.Token, Parse: parseStay, Shares: true,
 	}
-	c.WithKeys(s.keys(m.Key, behindSharers), slices.Concat([]string{marks[s.Kind], m.Token, millis(ttl)}, s.slot(m.Number))...)
+	c.WithKeys(s.keys(m.Key, behindSharers), slices.Concat([]string{s.Mark(), m.Token, millis(ttl)}, s.slot(m.Number))...)
 }
 
 // slot is the last argument of a script, if a permit has a slot.
 func (s Shared) slot(number uint64) []string {
-	if s.Kind != Permit || number == 0 {
+	if !s.HasSlots() || number == 0 {
 		return nil
 	}
 	return []string{decimal(number - 1)}
@@ -109,7 +82,7 @@ func (s Shared) leave(c *wire.Command, m Mark) {
 	*c = wire.Command{
 		Class: wire.Remove, Script: shareReleaseScript, Key: m.Key, Token: m.Token, Parse: parseLeave, Shares: true,
 	}
-	c.WithKeys(s.keys(m.Key, behindSharers), slices.Concat([]string{marks[s.Kind], m.Token}, s.slot(m.Number))...)
+	c.WithKeys(s.keys(m.Key, behindSharers), slices.Concat([]string{s.Mark(), m.Token}, s.slot(m.Number))...)
 }
 
 // Observe implements [Form].
@@ -133,7 +106,7 @@ const MostSharers = 256
 
 func (s Shared) look(key string, parse func(*wire.Value) wire.Reply, args ...string) *wire.Command {
 	c := &wire.Command{Script: shareLookScript, Key: key, Parse: parse, BySource: true, Tracked: true}
-	c.WithKeys(s.keys(key, behindSharers, behindWanted), append([]string{marks[s.Kind]}, args...)...)
+	c.WithKeys(s.keys(key, behindSharers, behindWanted), append([]string{s.Mark()}, args...)...)
 	return c
 }
 
@@ -150,19 +123,19 @@ func (Shared) Seen(r *wire.Reply) Seen {
 // Heal implements [Form].
 func (Shared) Heal(key, value string) *wire.Command { return text{}.Heal(key, value) }
 
-// parsePermit parses what share_acquire.lua returns with slots.
-func parsePermit(v *wire.Value, limit int64) wire.Reply {
+// parseSlot parses what share_acquire.lua returns with slots.
+func parseSlot(v *wire.Value, limit int64) wire.Reply {
 	switch {
 	case v.Kind == ':' && v.Num == -4:
 		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrFull}
 	case v.Kind == ':' && v.Num > 0 && v.Num <= 2*limit:
 		return wire.Reply{Answer: quorum.Yes, Slot: wire.SlotAt(int(v.Num-1) / 2), Same: v.Num%2 == 1}
 	}
-	return parseRead(v)
+	return parseShare(v)
 }
 
-// parseRead parses what it returns without.
-func parseRead(v *wire.Value) wire.Reply {
+// parseShare parses what it returns without.
+func parseShare(v *wire.Value) wire.Reply {
 	switch {
 	case v.Kind != ':':
 	case v.Num == 1:
@@ -221,7 +194,7 @@ func (s Shared) looks(v *wire.Value) (l looked, r wire.Reply, ok bool) {
 	if len(held.Text) > wire.MaxToken {
 		return l, foreign(errTooLong, v.Items[1].Num), false
 	}
-	if held.IsText() && string(held.Text) != marks[s.Kind] {
+	if held.IsText() && string(held.Text) != s.Mark() {
 		return l, wire.Reply{Answer: quorum.Yes, Value: string(held.Text), TTL: wire.TTL(v.Items[1].Num)}, false
 	}
 	n := func(i int) int64 { return v.Items[i].Num }
@@ -246,7 +219,7 @@ func isLooked(v *wire.Value) bool {
 
 // slotOf returns the slot with an index that a server names; none if it cannot be.
 func slotOf(i int64) wire.Slot {
-	if i < 0 || i >= MaxPermits {
+	if i < 0 || i >= MaxSlots {
 		return 0
 	}
 	return wire.SlotAt(int(i))
@@ -260,8 +233,8 @@ func (s Shared) inTheWay(v *wire.Value) wire.Reply {
 		return r
 	case l.writerWaits():
 		return wire.Reply{Answer: quorum.Yes, Value: wanted, TTL: wire.TTL(l.wanted)}
-	case s.Kind == Permit && l.count >= int64(s.Limit):
-		return wire.Reply{Answer: quorum.Yes, Value: marks[Permit], TTL: wire.TTL(l.first)}
+	case s.HasSlots() && l.count >= int64(s.Slots):
+		return wire.Reply{Answer: quorum.Yes, Value: s.Mark(), TTL: wire.TTL(l.first)}
 	}
 	return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
 }
@@ -272,7 +245,7 @@ func (s Shared) own(v *wire.Value, m Mark) wire.Reply {
 	switch {
 	case !ok:
 		return r
-	case s.Kind == Permit && l.slot == 0: // to have no slot is to have no permit
+	case s.HasSlots() && l.slot == 0: // without a slot there is no lock
 	case l.own >= 0 && (m.Number == 0 || m.Number == uint64(l.slot)):
 		return wire.Reply{Answer: quorum.Yes, Value: m.Token, TTL: wire.TTL(l.own), Slot: l.slot}
 	}
@@ -288,7 +261,7 @@ func (s Shared) sharers(v *wire.Value) wire.Reply {
 	case l.kept == -2:
 		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
 	}
-	r = wire.Reply{Answer: quorum.Yes, Value: marks[s.Kind], TTL: wire.TTL(l.kept)}
+	r = wire.Reply{Answer: quorum.Yes, Value: s.Mark(), TTL: wire.TTL(l.kept)}
 	if l.writerWaits() {
 		r.WriterWaits = true
 	}

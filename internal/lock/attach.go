@@ -29,7 +29,7 @@ func NewAttach(n int, m form.Mark, grant quorum.Grant, longest time.Duration) *A
 // Observed takes what a node holds: first by [form.Form.ObserveMaster], and then by next, which the node is asked if it is not nil.
 func (a *Attach) Observed(clock quorum.Clock, node int, seen form.Seen, server string) (next *wire.Command, outcome quorum.Outcome) {
 	asked := a.asked[node]
-	if of := form.KindOf(seen.Value); asked == form.Lock && of != form.Lock && seen.Answer == quorum.Yes {
+	if of := form.KindOf(seen.Value); !asked.Several() && of.Several() && seen.Answer == quorum.Yes {
 		a.asked[node] = of
 		return form.Shared{Kind: of}.Look(a.mark), quorum.Undecided
 	}

@@ -52,7 +52,7 @@ type driver struct {
 	ttl   time.Duration // of the locks
 	calls map[int]*lock.Call
 	first *lock.Call        // that has its round without having waited
-	asked map[uint16]uint32 // what the last observation of a node was for
+	asked map[uint16]wire.Sight // what the last observation of a node was for
 	term  *lock.Term        // nil if nobody has it here
 	hold  quorum.Hold
 }
@@ -74,7 +74,7 @@ var steady = lock.Pace{
 }
 
 func newDriver(t *testing.T, n int, pace lock.Pace) *driver {
-	d := &driver{t: t, now: start, ttl: 10 * time.Second, calls: map[int]*lock.Call{}, asked: map[uint16]uint32{}}
+	d := &driver{t: t, now: start, ttl: 10 * time.Second, calls: map[int]*lock.Call{}, asked: map[uint16]wire.Sight{}}
 	d.rules = lock.Rules{
 		Clock: d, Nodes: n, Timeout: time.Second, Self: owner("self"), Form: form.Exclusive{}, Pace: pace,
 		Closed: func() bool { return false }, Broken: func(err error) { panic(err) },
@@ -98,7 +98,7 @@ func (d *driver) run(steps []step) {
 		acts := d.do(s.event)
 		for _, a := range acts {
 			if a.What == lock.Send && a.Tag.What == lock.Watch {
-				d.asked[a.Tag.Node] = a.Tag.Serial
+				d.asked[a.Tag.Node] = a.Tag.Sight
 			}
 		}
 		require.NoError(d.t, d.Verify())
@@ -132,9 +132,9 @@ func (d *driver) do(text string) (acts []lock.Act) {
 		c := d.call(words[1])
 		switch words[0] {
 		case "read":
-			c.Want.Kind = form.Read
+			c.Want.Kind = form.KindShared
 		case "permit":
-			c.Want.Kind, c.Want.Limit = form.Permit, 2
+			c.Want.Kind, c.Want.Slots = form.KindSlot, 2
 		}
 		d.calls[c.Of.(int)] = c
 		return d.Wait(nil, c)
@@ -228,7 +228,7 @@ func (d *driver) won(took time.Duration) []lock.Act { return d.take(d.Waiting()[
 func (d *driver) take(c *lock.Call, took time.Duration) []lock.Act {
 	a := d.ask(c, took)
 	reply := &wire.Reply{Answer: quorum.Yes}
-	if c.Want.Kind == form.Permit {
+	if c.Want.Kind.HasSlots() {
 		reply.Slot = wire.SlotAt(1)
 	}
 	d.answer(&a.Round, reply)
@@ -240,7 +240,7 @@ func (d *driver) take(c *lock.Call, took time.Duration) []lock.Act {
 }
 
 func (d *driver) atNode(node int, words []string) (acts []lock.Act) {
-	tag, seen := wire.Tag{What: lock.Watch, Node: uint16(node), Serial: d.asked[uint16(node)]}, wire.Reply{Tracked: words[len(words)-1] != "untracked"}
+	tag, seen := wire.Tag{What: lock.Watch, Node: uint16(node), Sight: d.asked[uint16(node)]}, wire.Reply{Tracked: words[len(words)-1] != "untracked"}
 	switch words[0] {
 	case "changed":
 		return d.Changed(nil, node)
@@ -306,7 +306,7 @@ func inWords(acts []lock.Act) string {
 			}
 		case lock.Offer:
 			said["try"] += "try"
-			if a.Call.Want.Kind != form.Lock {
+			if a.Call.Want.Kind.Several() {
 				said["try"] = strings.TrimPrefix(fmt.Sprint(strings.TrimSuffix(said["try"], "try"), " ", a.Call.Of), " ")
 			}
 		case lock.Refuse:

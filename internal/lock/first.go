@@ -12,7 +12,7 @@ var nobody = &Call{Want: new(Want), waits: true}
 //
 // A queue is not made for the first lock of a name. It is for the second, so that the wins in a row are counted.
 func (n *Name) First(c *Call) bool {
-	if c.Want.shares() || n.first {
+	if c.Want.Kind.Several() || n.first {
 		return false
 	}
 	if n.queue == nil && n.began == 0 {

@@ -12,8 +12,8 @@ type line struct {
 	calls    []*Call   // the first contends for the lock
 	side     []*Call   // calls with a side round, in no order
 	arrivals uint64    // how many calls have come
-	width    int       // how many side rounds for permits follow a round that was won
-	leftAt   time.Time // when a permit that was released here was left to others, though calls waited
+	width    int       // how many side rounds for slots follow a round that was won
+	leftAt   time.Time // when a slot that was released here was left to others, though calls waited
 }
 
 // want returns what the first call waits for.
@@ -68,12 +68,12 @@ func (l *line) rejoin(c *Call, tries bool) bool {
 	return i == 0
 }
 
-// followers takes the next calls out of the line that share the lock with a call that has won. Of calls for a permit it takes one more with
-// each win in a row, as each permit may be the last.
+// followers takes the next calls out of the line that share the lock with a call that has won. Of calls for a slot it takes one more with
+// each win in a row, as each slot may be the last.
 func (l *line) followers(kind form.Kind) []*Call {
 	l.width = min(l.width+1, maxWidth)
 	n := 0
-	for n < len(l.calls) && l.calls[n].Want.Kind == kind && (kind == form.Read || n < l.width) {
+	for n < len(l.calls) && l.calls[n].Want.Kind == kind && (!kind.HasSlots() || n < l.width) {
 		n++
 	}
 	next := slices.Clone(l.calls[:n])

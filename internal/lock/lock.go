@@ -88,14 +88,14 @@ type Call struct {
 	first    bool   // as the first, without being in the line: see [Name.First]
 	side     int    // 1 + its place among those with a side round; 0: it has none
 	arrived  uint64 // how many have come to the queue before
-	slot     uint64 // 1 + that of the permit that was released for it; 0: none was
+	slot     wire.Slot // that was released for it; zero: none was
 }
 
 // Want is what a holder asks for.
 type Want struct {
 	TTL, Grace time.Duration
 	MaxHold    time.Duration // limits the renewals; NoLimit: nothing does
-	Limit      uint16        // of permits
+	Slots      uint16        // of a kind that has slots: how many there are
 	Kind       form.Kind
 	Renewed    bool // the lock is renewed while the holder has it
 	Kept       bool // the lock is never passed on, because a caller may know its token
@@ -125,18 +125,16 @@ type Rules struct {
 	Pace    Pace
 }
 
-// FormOf returns the form of what a holder asks for.
-func (r *Rules) FormOf(w *Want) form.Form {
-	if w.Kind == form.Lock {
-		return r.Form
+// FormOf returns the form of the locks of a kind. Slots counts if the kind has slots.
+func (r *Rules) FormOf(k form.Kind, slots uint16) form.Form {
+	if k.Several() {
+		return form.Shared{Kind: k, Slots: slots}
 	}
-	return form.Shared{Kind: w.Kind, Limit: w.Limit}
+	return r.Form
 }
 
-// sight is the part of a Want that decides what is in its way. It goes with the observations, and comes back with their answers.
-func (w *Want) sight() uint32 { return uint32(w.Kind) | uint32(w.Limit)<<8 }
+// form returns the form of what a holder asks for.
+func (w *Want) form(r *Rules) form.Form { return r.FormOf(w.Kind, w.Slots) }
 
-// seen returns what an observation was for.
-func seen(sight uint32) *Want {
-	return &Want{Kind: form.Kind(sight), Limit: uint16(sight >> 8)} //nolint:gosec // as they were put in
-}
+// sight is the part of a Want that decides what is in its way.
+func (w *Want) sight() wire.Sight { return wire.Sight{Kind: uint8(w.Kind), Slots: w.Slots} }

@@ -37,12 +37,12 @@ func (n *Name) Ask(acts []Act, a *Acquire, c *Call, token string, to wire.Receiv
 
 // Join is Ask for a round that has a part in the command of another: see [Together].
 func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
-	r, now, of := n.rules, n.rules.Clock.Now(), n.rules.FormOf(c.Want)
+	r, now, of := n.rules, n.rules.Clock.Now(), c.Want.form(n.rules)
 	a.Ask = form.Ask{TTL: c.Want.TTL, Block: c.Block}
 	switch {
 	case !c.waits:
 		n.tries++
-	case c.Want.Kind != form.Lock:
+	case c.Want.Kind.Several():
 	case n.queue == nil:
 	case c.Want.Kept:
 		a.Ask.Floor = n.queue.numbers.floor
@@ -53,7 +53,7 @@ func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
 		f.Prepare(&a.Ask, now, r.Wall)
 	}
 	grant, votes := quorum.Grant{Start: now, TTL: c.Want.TTL, Drift: r.Drift, Grace: c.Want.Grace}, (*quorum.Acquire)(nil)
-	if c.Want.Kind == form.Permit {
+	if c.Want.Kind.HasSlots() {
 		votes, a.Ask.Start = a.votes.BeginSlots(r.Nodes, grant), c.start(r)
 	} else {
 		votes = a.votes.Begin(r.Nodes, grant)
@@ -154,8 +154,8 @@ func (n *Name) ended(acts []Act, t *Term, exclusive bool) []Act {
 	q := n.queue
 	switch {
 	case q == nil:
-	case exclusive && t.holder.Kind == form.Permit:
-		return q.vacated(acts, n.rules.Clock.Now(), t.number)
+	case exclusive && t.holder.Kind.HasSlots():
+		return q.vacated(acts, n.rules.Clock.Now(), wire.Slot(t.number))
 	case exclusive && !t.shared() || q.holder == t:
 		return q.released(acts, n.rules.Clock.Now())
 	}

@@ -3,6 +3,7 @@ package lock
 import (
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -13,11 +14,11 @@ func (n *Name) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	if tag.What == Heal {
 		return n.queue.healed(acts, now, node, reply.Answer == quorum.Yes)
 	}
-	return n.queue.observed(acts, now, node, tag.Serial, keyState(n.rules.FormOf(seen(tag.Serial)), reply))
+	return n.queue.observed(acts, now, node, tag.Sight, keyState(n.rules.FormOf(form.Kind(tag.Sight.Kind), tag.Sight.Slots), reply))
 }
 
 // observed takes the answer to an observation.
-func (q *queue) observed(acts []Act, now time.Time, node int, sight uint32, seen KeyState) []Act {
+func (q *queue) observed(acts []Act, now time.Time, node int, sight wire.Sight, seen KeyState) []Act {
 	n := &q.view.nodes[node]
 	n.observing = false
 	switch waits := q.waits(now); {

@@ -35,7 +35,7 @@ func (n *Name) Wait(acts []Act, c *Call) []Act {
 	q.line.come(c)
 	q.expire(now)
 	paused := now.Before(q.turn.until)
-	if c.Want.shares() && q.state == idle && !paused {
+	if c.Want.Kind.Several() && q.state == idle && !paused {
 		return q.trySide(acts, c)
 	}
 	q.line.calls = append(q.line.calls, c)
@@ -69,7 +69,7 @@ func (n *Name) Leave(acts []Act, c *Call) []Act {
 	if first && q.state == trying {
 		q.numbers.missed()
 	}
-	if first && (last || q.line.want().shares()) {
+	if first && (last || q.line.want().Kind.Several()) {
 		acts = q.unwant(acts)
 	}
 	switch {
@@ -114,7 +114,7 @@ func (q *queue) won(acts []Act, now time.Time, c *Call, t *Term) []Act {
 	q.numbers.won(took)
 	q.reset()
 	q.turn.came = false
-	if c.Want.shares() {
+	if c.Want.Kind.Several() {
 		q.turn.wins, q.view.observeAt = 0, now
 		for _, next := range q.line.followers(c.Want.Kind) {
 			acts = q.trySide(acts, next)

@@ -10,17 +10,15 @@ import (
 // Calls that share a lock wait in the queue of all calls of the name, behind those before them. But they do not wait for each other. One that
 // finds the queue empty has a side round at once, and so do those behind one that has won. One that loses its side round takes its place again.
 
-// leaveEvery is how often a process leaves a permit that it releases to the first process that hears of it, though calls of its own wait. So permits that
+// leaveEvery is how often a process leaves a slot that it releases to the first process that hears of it, though calls of its own wait. So slots that
 // are held for long go to any process, and those that go from hand to hand do not wait for a round trip each time.
 const leaveEvery = 100 * time.Millisecond
 
-// maxWidth bounds the rounds for permits that begin together.
+// maxWidth bounds the rounds for slots that begin together.
 const maxWidth = 64
 
 // wantEvery is how often a writer says that it waits, while those who share the lock are in its way.
 const wantEvery = time.Second
-
-func (w *Want) shares() bool { return w.Kind != form.Lock }
 
 // trySide begins a side round.
 func (q *queue) trySide(acts []Act, c *Call) []Act {
@@ -28,14 +26,14 @@ func (q *queue) trySide(acts []Act, c *Call) []Act {
 	return append(acts, Act{What: Offer, Call: c})
 }
 
-// vacated records that the release of a permit has been sent. If the next call waits for one, its round follows, and asks for that slot
+// vacated records that the release of a slot has been sent. If the next call waits for one, its round follows, and asks for that slot
 // first. Every 100 ms the slot goes to the process that hears of the release first.
-func (q *queue) vacated(acts []Act, now time.Time, slot uint64) []Act {
+func (q *queue) vacated(acts []Act, now time.Time, slot wire.Slot) []Act {
 	i := 0
-	if q.state == trying && q.line.want().Kind == form.Permit { // nobody passes by a writer
+	if q.state == trying && q.line.want().Kind.HasSlots() { // nobody passes by a writer
 		i = 1
 	}
-	if len(q.line.calls) <= i || q.line.calls[i].Want.Kind != form.Permit {
+	if len(q.line.calls) <= i || !q.line.calls[i].Want.Kind.HasSlots() {
 		return acts
 	}
 	if now.Sub(q.line.leftAt) >= leaveEvery {
@@ -52,16 +50,17 @@ func (q *queue) vacated(acts []Act, now time.Time, slot uint64) []Act {
 // start returns the slot that the nodes are to look at first: that which was released for the call, or any, so that callers do not all
 // ask for the same.
 func (c *Call) start(r *Rules) int {
-	slot, limit := c.slot, uint64(c.Want.Limit)
-	if c.slot = 0; 0 < slot && slot <= limit {
-		return int(slot - 1) //nolint:gosec // a limit is 1024 at most
+	slot, slots := c.slot, c.Want.Slots
+	c.slot = 0
+	if i, ok := slot.At(); ok && i < int(slots) {
+		return i
 	}
-	return int(r.Pace.Random(time.Duration(c.Want.Limit)))
+	return int(r.Pace.Random(time.Duration(slots)))
 }
 
 // tell tells those who share the lock that a writer waits, while some of them are in its way.
 func (q *queue) tell(acts []Act, wake *wakeUp) []Act {
-	if q.line.want().shares() || !q.view.shared() || !wake.due(q.wantAt) {
+	if q.line.want().Kind.Several() || !q.view.shared() || !wake.due(q.wantAt) {
 		return acts
 	}
 	q.wantAt = wake.now.Add(wantEvery)
@@ -71,7 +70,7 @@ func (q *queue) tell(acts []Act, wake *wakeUp) []Act {
 
 // WantChanged takes the announcement of a node that a writer waits, or no longer waits.
 func (n *Name) WantChanged(acts []Act, node int) []Act {
-	if n.queue == nil || !n.queue.line.want().shares() {
+	if n.queue == nil || !n.queue.line.want().Kind.Several() {
 		return acts
 	}
 	return n.queue.changed(acts, node)

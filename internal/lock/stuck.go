@@ -28,7 +28,7 @@ func (q *queue) ask(acts []Act, wake *wakeUp) []Act {
 	var observe *wire.Command
 	want := q.line.want()
 	for i := range q.view.nodes {
-		n, tag := &q.view.nodes[i], wire.Tag{What: Watch, Node: uint16(i), Serial: want.sight()}
+		n, tag := &q.view.nodes[i], wire.Tag{What: Watch, Node: uint16(i), Sight: want.sight()}
 		healAt := n.noTTLFrom.Add(q.rules.Pace.Heal)
 		switch stuck := n.healable() && q.rules.Pace.Heal > 0; {
 		case n.observing:
@@ -36,7 +36,7 @@ func (q *queue) ask(acts []Act, wake *wakeUp) []Act {
 		case n.toObserve || n.askedAt.Before(healAt):
 			n.observing, n.toObserve, n.askedAt = true, false, wake.now
 			if observe == nil {
-				observe = q.rules.FormOf(want).Observe(q.key)
+				observe = want.form(q.rules).Observe(q.key)
 			}
 			acts = append(acts, Act{Command: observe, Tag: tag})
 		default:

@@ -33,7 +33,7 @@ type Term struct {
 // begin takes up what the nodes have granted to a holder. The lock owns a block of numbers.
 func (t *Term) begin(n *Name, m form.Mark, w *Want, lease quorum.Lease, block uint64, to wire.Receiver) {
 	n.began++
-	if n.terms != nil && (w.Kind == form.Lock || n.began%64 == 0) { // there may be many
+	if n.terms != nil && (!w.Kind.Several() || n.began%64 == 0) { // there may be many
 		n.prune(n.rules.Clock.Now())
 	}
 	t.Lease, t.name, t.next, t.to, t.token, t.number, t.holder = lease, n, n.terms, to, m.Token, m.Number, w
@@ -56,7 +56,7 @@ func (t *Term) Mark() form.Mark { return form.Mark{Key: t.name.key, Token: t.tok
 func (t *Term) form() form.Form {
 	rules := t.name.rules
 	if t.shared() {
-		return rules.FormOf(t.holder)
+		return t.holder.form(rules)
 	}
 	if t.number > 0 {
 		return rules.Fenced
@@ -68,7 +68,7 @@ func (t *Term) form() form.Form {
 }
 
 // shared reports whether others may have the lock at the same time.
-func (t *Term) shared() bool { return t.holder.Kind != form.Lock }
+func (t *Term) shared() bool { return t.holder.Kind.Several() }
 
 // Fence returns the fencing token of the present holder; 0 without fencing.
 func (t *Term) Fence() uint64 {

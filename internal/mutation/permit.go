@@ -21,7 +21,7 @@ var permitMutations = []Mutation{
 	{"slot-released", "a permit is released at whatever slot it is",
 		"internal/form/shared.go", "\ts.leave(c, Mark{Key: m.Key, Token: m.Token})\n", "\ts.leave(c, m)\n"},
 	{"permit-past-the-writer", "the next who waits for a permit that was given back passes by no writer",
-		"internal/lock/share.go", "if q.state == trying && q.line.want().Kind == form.Permit {", "if q.state == trying {"},
+		"internal/lock/share.go", "if q.state == trying && q.line.want().Kind.HasSlots() {", "if q.state == trying {"},
 	{"end-of-a-permit-untold", "a node says of each permit that is given back that it has changed the key",
 		"internal/sim/sharers.go", "\tcase v.slots != nil: // those who wait are woken\n", "\tcase v.slots != nil && need < 0:\n"},
 	{"taken-back-once", "a slot that is taken back is so on the next connection if the one breaks before the answer",

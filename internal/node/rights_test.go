@@ -26,8 +26,8 @@ var forms = map[string]struct {
 	"fenced":            {&form.Fenced{Keep: keep}, counting},
 	"exclusive, of two": {both{form.Exclusive{}}, plain},
 	"fenced, of two":    {both{&form.Fenced{Keep: keep}}, counting},
-	"readers":           {form.Shared{Kind: form.Read}, sharing},
-	"permits":           {form.Shared{Kind: form.Permit, Limit: 2}, sharing},
+	"readers":           {form.Shared{Kind: form.KindShared}, sharing},
+	"permits":           {form.Shared{Kind: form.KindSlot, Slots: 2}, sharing},
 }
 
 var (

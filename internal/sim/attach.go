@@ -63,7 +63,7 @@ func (c *client) attachTo(of *round, auto bool, then func(*held)) {
 func (c *client) takeUp(of *round, a *lock.Attach, auto bool, began time.Duration) *held {
 	mark, kind, lease := a.Lock()
 	t, w := &term{name: c.name(of.key), of: of}, Step{TTL: of.Grant().TTL, Auto: auto}.want()
-	if w.Kind = kind; kind == form.Permit {
+	if w.Kind = kind; kind.HasSlots() {
 		t.slot = mark.Number
 	} else {
 		t.fence = mark.Number

@@ -272,19 +272,19 @@ func (c *client) extend(k *held, ttl time.Duration) {
 // want is what a lock has to be like for who takes it.
 func (s Step) want() *lock.Want {
 	w := &lock.Want{TTL: s.TTL, Grace: s.Grace, Renewed: s.Auto, MaxHold: lock.NoLimit}
-	w.Kind, w.Limit = s.kind(), s.Limit
+	w.Kind, w.Slots = s.kind(), s.Slots
 	return w
 }
 
 // kind is that of what is taken.
 func (s Step) kind() form.Kind {
 	switch {
-	case s.Limit > 0:
-		return form.Permit
+	case s.Slots > 0:
+		return form.KindSlot
 	case s.Read:
-		return form.Read
+		return form.KindShared
 	}
-	return form.Lock
+	return form.KindExclusive
 }
 
 // anew has a new process go on for a client that is doing nothing. It has met no server.

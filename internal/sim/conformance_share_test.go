@@ -110,17 +110,17 @@ func (s *sharing) step() {
 	ttl := time.Duration(1+s.r.IntN(400)) * s.unit
 	s.what += fmt.Sprintf(": %s, %s, %v", key, token, ttl)
 	s.hold(key)
-	shared, plain, c, m := form.Shared{Kind: form.Read}, form.Exclusive{}, new(wire.Command), form.Mark{Key: key, Token: token}
+	shared, plain, c, m := form.Shared{Kind: form.KindShared}, form.Exclusive{}, new(wire.Command), form.Mark{Key: key, Token: token}
 	slot := s.r.IntN(4)
 	if permits := map[string]int{"key-0": 7, "key-1": 1}[key]; s.r.IntN(8) < permits {
-		shared, m.Number = form.Shared{Kind: form.Permit, Limit: uint16(1 + s.r.IntN(4))}, uint64(1+slot)
+		shared, m.Number = form.Shared{Kind: form.KindSlot, Slots: uint16(1 + s.r.IntN(4))}, uint64(1+slot)
 	}
-	if slots, _ := s.simulated.Taken(key, s.now); shared.Kind == form.Permit && s.r.IntN(3) > 0 {
+	if slots, _ := s.simulated.Taken(key, s.now); shared.Kind.HasSlots() && s.r.IntN(3) > 0 {
 		if at, is := slots[token]; is {
 			m.Number = uint64(1 + at)
 		}
 	}
-	mark := []string{"|readers", "|permits"}[shared.Kind-form.Read]
+	mark := []string{"|readers", "|permits"}[shared.Kind-form.KindShared]
 	switch n := s.r.IntN(64); {
 	case n < 6:
 		s.wait(time.Duration(1+s.r.IntN(200))*s.unit + time.Duration(s.r.IntN(1000))*time.Millisecond%s.unit)
@@ -200,7 +200,7 @@ func (s *sharing) step() {
 		case 44, 45, 46, 47, 48, 49, 50, 51:
 			shared.Extend(c, m, ttl)
 		default:
-			shared.Acquire(c, m, form.Ask{TTL: ttl, Start: slot % max(1, int(shared.Limit))})
+			shared.Acquire(c, m, form.Ask{TTL: ttl, Start: slot % max(1, int(shared.Slots))})
 		}
 		s.send(c)
 	}

@@ -75,7 +75,7 @@ func (n *name) asks(a *lock.Act) {
 func told(a *lock.Act) string {
 	text := deeds[a.What]
 	if a.What == lock.Send {
-		text += fmt.Sprintf(" to node %d: %s %d: %s", a.Tag.Node, errands[a.Tag.What], a.Tag.Serial, strings.Join(words(a.Command), " "))
+		text += fmt.Sprintf(" to node %d: %s %d: %s", a.Tag.Node, errands[a.Tag.What], serial(a.Tag), strings.Join(words(a.Command), " "))
 	}
 	if !a.At.IsZero() {
 		text += fmt.Sprintf(" at %v", a.At.Sub(epoch))
@@ -88,6 +88,9 @@ func told(a *lock.Act) string {
 	}
 	return text
 }
+
+// serial is what tells an observation from another.
+func serial(t wire.Tag) uint32 { return t.Serial | uint32(t.Sight.Kind) | uint32(t.Sight.Slots)<<8 }
 
 // words are those of a command, with its script by name.
 func words(c *wire.Command) []string {
@@ -114,8 +117,8 @@ func meanings(p Plan) *strings.Replacer {
 	var replace []string
 	for i := range p.Names {
 		m := form.Mark{Key: key(i)}
-		form.Shared{Kind: form.Read}.Acquire(&read, m, form.Ask{})
-		form.Shared{Kind: form.Permit}.Acquire(&permit, m, form.Ask{})
+		form.Shared{Kind: form.KindShared}.Acquire(&read, m, form.Ask{})
+		form.Shared{Kind: form.KindSlot}.Acquire(&permit, m, form.Ask{})
 		new(form.Fenced).Acquire(&fenced, m, form.Ask{})
 		keys := permit.Args[2:] // behind their number, and that of the lock
 		replace = append(replace, keys[0], m.Key+"<sharers>", keys[1], m.Key+"<wanted>", keys[2], m.Key+"<slots>", fenced.Second, m.Key+"<counter>")

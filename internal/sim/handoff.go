@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
@@ -72,7 +71,7 @@ func (k *held) keep(w *waiter) {
 
 // leave gives up what a waiter has had.
 func (k *held) leave(w *waiter) {
-	if w.Detach && w.kind() == form.Lock {
+	if w.Detach && !w.kind().Several() {
 		k.detach(w.For)
 	} else {
 		k.giveUp()

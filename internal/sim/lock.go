@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
@@ -48,7 +47,7 @@ func (t *term) begin() *held {
 // won takes up what a won round leaves.
 func (n *name) won(r *round, call *lock.Call) (k *held, acts []lock.Act) {
 	c, t := n.client, &term{name: n, of: r}
-	if r.kind == form.Permit {
+	if r.kind.HasSlots() {
 		t.slot = r.acquire.Votes().Fence()
 	} else {
 		t.fence = r.acquire.Votes().Fence()

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -125,7 +124,7 @@ func (n *name) send(acts []lock.Act, a lock.Act) []lock.Act {
 	case lock.Raise:
 		r := to.(*round)
 		r.raised = true
-		if r.kind == form.Permit {
+		if r.kind.HasSlots() {
 			c.log("client %d: slot %d of %s is taken back on node %d", c.number, a.Raise.Granted-1, r.token, a.Tag.Node)
 			break
 		}

@@ -34,7 +34,7 @@ func (p *Plan) permits(r *rand.Rand) {
 		case n < writers+readers:
 			s.Read = true
 		default:
-			s.Limit = pick(r, limits...)
+			s.Slots = pick(r, limits...)
 		}
 	}
 	if alone || len(p.Steps) == 0 {
@@ -46,7 +46,7 @@ func (p *Plan) permits(r *rand.Rand) {
 	case 1:
 		for i := range p.Steps { // readers have no turns beside them
 			if s := &p.Steps[i]; s.Read {
-				s.Read, s.Limit = false, limits[0]
+				s.Read, s.Slots = false, limits[0]
 			}
 		}
 		p.throng(r, limits[0])
@@ -76,7 +76,7 @@ func (p *Plan) clash(r *rand.Rand, limits []uint16) {
 	at, name, long := p.Steps[r.IntN(len(p.Steps))].At, r.IntN(p.Names), cmp.Or(p.Guard, time.Hour)
 	for range 2 + r.IntN(4) {
 		for client := range p.Clients {
-			s := Step{At: at + upTo(r, 100*time.Microsecond), Client: client, Name: name, TTL: pick(r, 300*time.Millisecond, long), Limit: pick(r, limits...)}
+			s := Step{At: at + upTo(r, 100*time.Microsecond), Client: client, Name: name, TTL: pick(r, 300*time.Millisecond, long), Slots: pick(r, limits...)}
 			s.Kind, s.For = pick(r, Acquire, Acquire, Wait), upTo(r, 5*time.Millisecond)
 			back := Step{At: at + upTo(r, 20*time.Millisecond), Kind: pick(r, Unlock, Unlock, Extend), Client: client, TTL: s.TTL}
 			p.Steps = append(p.Steps, s, back)
@@ -88,12 +88,12 @@ func (p *Plan) clash(r *rand.Rand, limits []uint16) {
 // excludes reports whether two may not be held at the same time.
 func (k *held) excludes(o *held) bool {
 	r, p := k.of, o.of
-	return r.key == p.key && r != p && (r.kind != p.kind || r.kind == form.Lock || r.kind == form.Permit && k.slot == o.slot)
+	return r.key == p.key && r != p && (r.kind != p.kind || !r.kind.Several() || r.kind.HasSlots() && k.slot == o.slot)
 }
 
 // agreed counts the nodes that have granted what a round is for: the same slot.
 func (r *round) agreed() (most int) {
-	if r.kind != form.Permit {
+	if !r.kind.HasSlots() {
 		return r.votes(quorum.Yes)
 	}
 	for _, slot := range r.slots {
@@ -110,7 +110,7 @@ func (r *round) agreed() (most int) {
 
 // checkPermits checks that there are no more than there may be when one has been taken. Of callers with different limits the highest counts.
 func (w *world) checkPermits(k *held) {
-	if k.of.kind != form.Permit || !k.held() || !w.excludes() {
+	if !k.of.kind.HasSlots() || !k.held() || !w.excludes() {
 		return
 	}
 	w.check(0 < k.slot && k.slot <= uint64(k.of.limit), "a permit is one of those that there are", "client %d: %v is number %d of %d", k.client.number, k, k.slot, k.of.limit)
@@ -125,7 +125,7 @@ func (w *world) checkPermits(k *held) {
 
 // checkSlots checks that those who have a permit on a node have a slot of their own there.
 func (s *server) checkSlots(key string) {
-	if e, ok := s.peek(key, s.now()); !ok || form.KindOf(e.token) != form.Permit {
+	if e, ok := s.peek(key, s.now()); !ok || !form.KindOf(e.token).HasSlots() {
 		return
 	}
 	var taken []uint64
@@ -139,7 +139,7 @@ func (s *server) checkSlots(key string) {
 func (s *server) checkTakenBack(key string) {
 	for _, e := range s.inside(key) {
 		r := s.rounds[life{e.token, key}]
-		if r == nil || r.kind != form.Permit || r.client.dead || r.outcome != quorum.Done || !s.plan.Fencing || s.world.now-r.over < restTime {
+		if r == nil || !r.kind.HasSlots() || r.client.dead || r.outcome != quorum.Done || !s.plan.Fencing || s.world.now-r.over < restTime {
 			continue
 		}
 		heard := r.slots[s.number] == e.number && r.Answer(s.number) == quorum.Yes
@@ -151,7 +151,7 @@ func (s *server) checkTakenBack(key string) {
 // free counts the slots that are free on a node, at rest.
 func (s *server) free(key string, free []int) {
 	taken := map[uint64]bool{}
-	if e, ok := s.peek(key, s.now()); ok && form.KindOf(e.token) == form.Permit {
+	if e, ok := s.peek(key, s.now()); ok && form.KindOf(e.token).HasSlots() {
 		for _, e := range s.inside(key) {
 			if s.keeps(e.token, key) {
 				taken[e.number] = true
@@ -169,7 +169,7 @@ func (s *server) free(key string, free []int) {
 func (w *world) checkFree() {
 	var s *Step
 	for i := range w.plan.Steps {
-		if of := &w.plan.Steps[i]; of.Limit > 0 && (s == nil || of.Limit > s.Limit) {
+		if of := &w.plan.Steps[i]; of.Slots > 0 && (s == nil || of.Slots > s.Slots) {
 			s = of
 		}
 	}
@@ -185,15 +185,15 @@ func (w *world) checkFree() {
 			return // somebody's data, or a key without a TTL
 		}
 	}
-	for number := range s.Limit {
+	for number := range s.Slots {
 		had := len(w.locks)
 		for range 5 + 2*w.plan.Guard/time.Second { // an answer may be late, and a node may only now be found to be another one
 			if len(w.locks) == had {
-				n.do(func() { n.try(Step{TTL: time.Hour, Limit: s.Limit, Name: s.Name}) })
+				n.do(func() { n.try(Step{TTL: time.Hour, Slots: s.Slots, Name: s.Name}) })
 				w.run(w.now + time.Second)
 			}
 		}
-		w.check(len(w.locks) > had, "all permits can be taken again", "client %d gets %d of %d", c.number, number, s.Limit)
+		w.check(len(w.locks) > had, "all permits can be taken again", "client %d gets %d of %d", c.number, number, s.Slots)
 		c.holds = nil // so that it takes another
 	}
 }

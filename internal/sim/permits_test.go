@@ -14,7 +14,7 @@ import (
 
 // A node whose answer came too late may have granted another slot than the rest.
 func TestShared_AReleaseEndsAPermitAtWhateverSlotItIs(t *testing.T) {
-	node, permits, m := sim.NewKeyspace(), form.Shared{Kind: form.Permit, Limit: 3}, form.Mark{Key: "name", Token: "a.1"}
+	node, permits, m := sim.NewKeyspace(), form.Shared{Kind: form.KindSlot, Slots: 3}, form.Mark{Key: "name", Token: "a.1"}
 	c := new(wire.Command)
 	permits.Acquire(c, m, form.Ask{TTL: time.Hour, Start: 2})
 	reply := node.Do(c, 0, 0)

@@ -63,7 +63,7 @@ type Step struct {
 	Grace   time.Duration // of what is acquired
 	Auto    bool          // what is acquired is renewed
 	Read    bool          // what is acquired is a read lock
-	Limit   uint16        // what is acquired is one of so many permits; 0: it is none
+	Slots   uint16        // what is acquired is one of so many permits; 0: it is none
 	Crowd   int           // how many more come with one who waits
 	Detach  bool          // what a waiter gets it leaves to another client
 	For     time.Duration // how long a fault lasts, or a waiter keeps what it gets

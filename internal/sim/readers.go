@@ -38,7 +38,7 @@ func (p *Plan) reads(r *rand.Rand) {
 // throng adds that readers come and go until the end, or those who want a permit, and that writers wait meanwhile.
 func (p *Plan) throng(r *rand.Rand, limit uint16) {
 	s := Step{At: p.Steps[r.IntN(len(p.Steps))].At, Kind: Throng, Name: r.IntN(p.Names), TTL: pick(r, 300*time.Millisecond, time.Second)}
-	s.Limit, s.For = limit, 15*time.Millisecond+upTo(r, 25*time.Millisecond)
+	s.Slots, s.For = limit, 15*time.Millisecond+upTo(r, 25*time.Millisecond)
 	p.Steps = append(p.Steps, s)
 	for range 1 + r.IntN(3) {
 		w := Step{At: s.At + upTo(r, time.Second), Kind: Wait, Client: r.IntN(p.Clients), Name: s.Name}
@@ -52,7 +52,7 @@ func (p *Plan) throng(r *rand.Rand, limit uint16) {
 func (w *world) throng(s Step) {
 	w.log("they come and go: %s", key(s.Name))
 	ends := w.restAt + startOver + shortPatience + 2*time.Second
-	if s.Limit > 0 {
+	if s.Slots > 0 {
 		w.racing = ends
 	}
 	for i, c := range w.clients {
@@ -60,7 +60,7 @@ func (w *world) throng(s Step) {
 			continue
 		}
 		next := s
-		next.Read, next.passing, next.For = s.Limit == 0, true, 5*s.For/2
+		next.Read, next.passing, next.For = s.Slots == 0, true, 5*s.For/2
 		var come func()
 		come = func() {
 			n := c.name(key(s.Name))
@@ -79,7 +79,7 @@ func (w *world) throng(s Step) {
 // waitsFor reports whether a writer of some client that is not dead waits for a lock.
 func (w *world) waitsFor(key string) bool {
 	return slices.ContainsFunc(w.clients, func(c *client) bool {
-		return !c.dead && slices.ContainsFunc(c.name(key).waiters, func(o *waiter) bool { return o.kind() == form.Lock })
+		return !c.dead && slices.ContainsFunc(c.name(key).waiters, func(o *waiter) bool { return !o.kind().Several() })
 	})
 }
 
@@ -154,7 +154,7 @@ func (w *world) keeps(token, key string) bool {
 func (s *server) keepsOut(key string, kind form.Kind) bool {
 	e, ok := s.peek(key, s.now())
 	_, asked := s.asked(key)
-	if kind != form.Lock && (asked || !ok || form.KindOf(e.token) == kind) {
+	if kind.Several() && (asked || !ok || form.KindOf(e.token) == kind) {
 		return asked
 	}
 	in := s.inside(key)

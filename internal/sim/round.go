@@ -66,7 +66,7 @@ func (n *name) newRound(v verb, token string, l *lock.Round) *round {
 // newAcquire makes a round with a token of its own. It begins with acts.
 func (n *name) newAcquire(call *lock.Call) (r *round, acts []lock.Act) {
 	r = n.acquireRound(n.client.newToken(), call.Want.Kind)
-	r.limit, r.slots = call.Want.Limit, make([]uint64, len(n.client.lines))
+	r.limit, r.slots = call.Want.Slots, make([]uint64, len(n.client.lines))
 	return r, n.lock.Ask(nil, r.acquire, call, r.token, r)
 }
 
@@ -77,7 +77,7 @@ func (n *name) acquireRound(token string, kind form.Kind) *round {
 	r.acquire = a
 	_, numbered := c.form.(form.Numbered)
 	r.kind = kind
-	r.fenced = numbered && kind == form.Lock
+	r.fenced = numbered && !kind.Several()
 	if c.plan.Fenced && !numbered {
 		c.log("client %d asks for no fencing token", c.number)
 	}
@@ -187,8 +187,8 @@ func (r *round) answered(acts []lock.Act, tag wire.Tag, reply *wire.Reply) []loc
 	case tag.What == lock.Look:
 		r.denied = r.denied || reply.Answer == quorum.Yes && reply.TTL == wire.NoTTL
 	case tag.What == lock.Raise:
-		r.barred = r.barred || reply.Answer != quorum.Yes && r.kind == form.Lock
-	case r.kind == form.Permit && reply.Slot > 0:
+		r.barred = r.barred || reply.Answer != quorum.Yes && !r.kind.Several()
+	case r.kind.HasSlots() && reply.Slot > 0:
 		r.slots[tag.Node] = uint64(reply.Slot)
 	}
 	if reply.Answer == quorum.Recreated { // late or not

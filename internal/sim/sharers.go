@@ -16,7 +16,7 @@ const (
 )
 
 // isMark reports whether what a key holds says that some share it: readers, or those with a permit.
-func isMark(token string) bool { return form.KindOf(token) != form.Lock }
+func isMark(token string) bool { return form.KindOf(token).Several() }
 
 // sharers are those who share a key, or the slots of those with a permit. They mean nothing unless the key holds the mark.
 type sharers struct {
@@ -53,7 +53,7 @@ func (k *keyspace) sharer(key, token string, now time.Duration) (e entry, is boo
 	if z := k.sharers[key]; z != nil && (z.forever || now <= z.expires) {
 		e, is = z.in[token]
 	}
-	if form.KindOf(held.token) == form.Permit {
+	if form.KindOf(held.token).HasSlots() {
 		e.number = k.slot(key, token, now)
 	}
 	return e, is && now <= e.expires
@@ -167,7 +167,7 @@ func (k *keyspace) share(c *wire.Command, now time.Duration) wire.Value {
 		return number(-2)
 	}
 	v := &visit{keyspace: k, key: c.Key, mark: args[0], marked: marked, now: now, who: k.shared(c.Key, now)}
-	if form.KindOf(v.mark) == form.Permit {
+	if form.KindOf(v.mark).HasSlots() {
 		v.slots = k.shared(slots(c.Key), now)
 	}
 	switch what {
@@ -354,7 +354,7 @@ func (k *keyspace) lookAt(key string, args []string, now time.Duration) wire.Val
 	held, ok := k.get(key, now)
 	in, own, slot := []entry(nil), int64(-1), int64(-1)
 	slotOf := func(token string) int64 {
-		if form.KindOf(args[0]) != form.Permit {
+		if !form.KindOf(args[0]).HasSlots() {
 			return -1
 		}
 		return int64(k.slot(key, token, now)) - 1 //nolint:gosec // it is a slot

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
@@ -54,7 +53,7 @@ func (w *world) checkSleeper(q *name) {
 			q.client.do(o.cancel)
 		}
 	}
-	races := head.kind() == form.Permit && w.now < w.racing // processes have no turns for permits
+	races := head.kind().HasSlots() && w.now < w.racing // processes have no turns for permits
 	if blocked || races || q.served != w.served || head.passing && head != q.head || w.now < w.restAt+startOver {
 		q.free, q.served, q.head = w.now, w.served, head
 		return
@@ -65,8 +64,8 @@ func (w *world) checkSleeper(q *name) {
 
 // blocked reports whether somebody, or somebody's data, holds so many nodes that nobody else can win what is wanted.
 func (w *world) blocked(key string, want *lock.Want) bool {
-	n, shares := 0, want.Kind != form.Lock
-	free := make([]int, want.Limit) // on how many nodes each slot is free
+	n, shares := 0, want.Kind.Several()
+	free := make([]int, want.Slots) // on how many nodes each slot is free
 	for _, s := range w.servers {
 		e, ok := s.peek(key, s.now())
 		if s.counters[key].foreign && !shares { // which grants nothing
@@ -77,7 +76,7 @@ func (w *world) blocked(key string, want *lock.Want) bool {
 		case isMark(e.token) || shares && !ok:
 			if s.keepsOut(key, want.Kind) {
 				n++
-			} else if want.Kind == form.Permit {
+			} else if want.Kind.HasSlots() {
 				s.free(key, free)
 			}
 		case !ok || e.forever && !e.foreign: // the waiters delete it
@@ -88,7 +87,7 @@ func (w *world) blocked(key string, want *lock.Want) bool {
 			s.free(key, free)
 		}
 	}
-	if want.Kind == form.Permit {
+	if want.Kind.HasSlots() {
 		return slices.Max(free) < quorum.Majority(len(w.servers))
 	}
 	return n > len(w.servers)-quorum.Majority(len(w.servers))

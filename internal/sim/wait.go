@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
@@ -100,7 +99,7 @@ func (w *waiter) got(how string) {
 	w.end(how)
 	for _, o := range w.queue.waiters {
 		// Those who share it have their rounds side by side, and beside that of a writer that has come later.
-		w.queue.client.check(o.number > w.number || o.cancelled || o.kind() != form.Lock && (w.kind() != form.Lock || o.tried),
+		w.queue.client.check(o.number > w.number || o.cancelled || o.kind().Several() && (w.kind().Several() || o.tried),
 			"waiters of one client get the lock in the order in which they came",
 			"client %d: waiter %d before waiter %d", w.queue.client.number, w.number, o.number)
 	}
@@ -146,7 +145,7 @@ func (w *waiter) end(how string) {
 	if !w.passing {
 		c.served++
 	}
-	if w.kind() == form.Lock {
+	if !w.kind().Several() {
 		w.queue.wrote = c.now
 	}
 }

@@ -56,7 +56,7 @@ func (r *Reply) Number() uint64 { return r.Fence + uint64(r.Slot) }
 type Slot uint16
 
 // SlotAt returns the slot with an index from 0 on.
-func SlotAt(i int) Slot { return Slot(1 + i) } //nolint:gosec // form.MaxPermits is far below
+func SlotAt(i int) Slot { return Slot(1 + i) } //nolint:gosec // form.MaxSlots is far below
 
 // At returns the index of the slot. ok is false if there is none.
 func (s Slot) At() (i int, ok bool) { return int(s) - 1, s > 0 }
@@ -70,8 +70,15 @@ type Receiver interface {
 // Tag is what the sender of a command knows the reply by. Package wire does not look at it.
 type Tag struct {
 	Serial uint32
+	Sight  Sight // of an observation
 	What   uint8
 	Node   uint16
+}
+
+// Sight is for whom an observation is: a kind of lock, and how many slots there are. It decides what is in the way.
+type Sight struct {
+	Kind  uint8
+	Slots uint16
 }
 
 // Reply makes the reply to the command of what a server has sent in answer to it.

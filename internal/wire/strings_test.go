@@ -35,8 +35,8 @@ func TestStrings_AreThoseOfTheFile(t *testing.T) {
 	section("tokens", tokens(t))
 	section("exclusive locks", commands(form.Exclusive{}))
 	section("locks with fencing tokens", append(commands(&form.Fenced{Keep: form.DefaultKeep}), fenced()...))
-	section("read locks", shared(form.Shared{Kind: form.Read}))
-	section("permits", shared(form.Shared{Kind: form.Permit, Limit: 3}))
+	section("read locks", shared(form.Shared{Kind: form.KindShared}))
+	section("permits", shared(form.Shared{Kind: form.KindSlot, Slots: 3}))
 	section("writers that wait for readers or permits", []string{
 		"wait           " + told(form.Want("key")),
 		"wait no more   " + told(form.Unwant("key")),
@@ -202,7 +202,7 @@ func first() (lines []string) {
 func shared(f form.Shared) []string {
 	m := mark
 	m.Number = 2
-	numbered := f.Kind == form.Permit
+	numbered := f.Kind.HasSlots()
 	lines := append(commands(f),
 		"sharers        "+told(f.Sharers("key", 256)),
 		"mark only      "+made(func(c *wire.Command) { f.Remove(c, "key", form.Seen{}) }),

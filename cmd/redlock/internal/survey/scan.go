@@ -21,9 +21,6 @@ import (
 // page is how many keys a server looks at for one SCAN, during which it does nothing else.
 const page = 200
 
-// kinds are those of locks, by the kind of their form.
-var kinds = [...]redlock.Kind{form.Lock: redlock.KindLock, form.Read: redlock.KindRead, form.Permit: redlock.KindPermit}
-
 // lister goes through the keys of one server.
 type lister struct {
 	*table
@@ -205,7 +202,7 @@ func (l *lister) take(keys []string, replies []any) error {
 		case err != nil:
 			return err
 		default:
-			if v.Kind = kinds[form.KindOf(value)]; !v.Kind.Shared() {
+			if v.Kind = redlock.Kind(form.KindOf(value).String()); !v.Kind.Shared() {
 				v.Token, v.Fence = token.Split(value, l.Fencing)
 			}
 		}

@@ -4,7 +4,6 @@ package survey
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
@@ -174,7 +173,7 @@ func removals(key string, n *redlock.NodeState) (all []*wire.Command) {
 		add(form.Exclusive{}, form.Seen{Value: token.Join(n.Token, n.Fence)})
 		return all
 	}
-	shared := form.Shared{Kind: form.Kind(slices.Index(kinds[:], n.Kind))} //nolint:gosec // there are three
+	shared := form.Shared{Kind: form.KindNamed(string(n.Kind))}
 	for _, r := range n.Sharers {
 		add(shared, form.Seen{Token: r.Token})
 	}
