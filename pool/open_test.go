@@ -114,7 +114,7 @@ func (a answers) Reply(_ wire.Tag, reply *wire.Reply) { a <- *reply }
 func ask(n *pool.Node) wire.Reply {
 	replies := make(answers, 1)
 	acquire := new(wire.Command)
-	form.Exclusive{}.Acquire(acquire, form.Mark{Key: "key", Token: "token"}, form.Ask{TTL: time.Minute})
+	form.Exclusive{}.Acquire(acquire, form.ID{Key: "key", Token: "token"}, form.Ask{TTL: time.Minute})
 	if err := (*node.Node)(n).Send(time.Now(), acquire, replies, wire.Tag{}); err != nil {
 		return wire.Reply{Err: err}
 	}

@@ -57,12 +57,12 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 		}
 		return nil, l.unanswered(ctx, event.OpAttach, name, reason, answers)
 	}
-	mark, kind, lease := attach.Lock()
+	id, kind, lease := attach.Lock()
 	req.Kind = kind
 	e := l.engine.Enter(req.key)
 	defer e.Unlock()
 	h := l.newHeld(&req)
-	handle := h.takenLocked(e.AdoptLocked(h, mark, lease, &h.first.want))
+	handle := h.takenLocked(e.AdoptLocked(h, id, lease, &h.first.want))
 	h.ArmLocked()
 	return handle, nil
 }
@@ -89,7 +89,7 @@ func (l *Lock) Detach(ctx context.Context) (token string, err error) {
 		case err != nil:
 			return "", failed(opDetach, l.Name(), err)
 		case under == nil:
-			return l.held.Term.Mark().Token, nil
+			return l.held.Term.ID().Token, nil
 		}
 		select {
 		case <-under:

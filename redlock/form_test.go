@@ -66,24 +66,24 @@ func parseHashed(v *wire.Value) wire.Reply {
 
 func inMillis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-func (hashed) Acquire(c *wire.Command, m form.Mark, a form.Ask) {
-	*c = wire.Command{Class: wire.Vote, Script: hashedAcquire, Key: m.Key, Token: m.Token}
+func (hashed) Acquire(c *wire.Command, id form.ID, a form.Ask) {
+	*c = wire.Command{Class: wire.Vote, Script: hashedAcquire, Key: id.Key, Token: id.Token}
 	c.Parse = func(v *wire.Value) wire.Reply {
 		if v.Kind == '_' {
 			return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrHeld}
 		}
 		return parseHashed(v)
 	}
-	c.With(m.Token, inMillis(a.TTL))
+	c.With(id.Token, inMillis(a.TTL))
 }
 
-func (hashed) Extend(c *wire.Command, m form.Mark, ttl time.Duration) {
-	*c = wire.Command{Class: wire.Extend, Script: hashedExtend, Key: m.Key, Token: m.Token, Parse: parseHashed}
-	c.With(m.Token, inMillis(ttl))
+func (hashed) Extend(c *wire.Command, id form.ID, ttl time.Duration) {
+	*c = wire.Command{Class: wire.Extend, Script: hashedExtend, Key: id.Key, Token: id.Token, Parse: parseHashed}
+	c.With(id.Token, inMillis(ttl))
 }
 
-func (f hashed) Release(c *wire.Command, m form.Mark, redeliver time.Duration) {
-	f.Remove(c, m.Key, form.Seen{Token: m.Token})
+func (f hashed) Release(c *wire.Command, id form.ID, redeliver time.Duration) {
+	f.Remove(c, id.Key, form.Seen{Token: id.Token})
 	c.Class, c.Redeliver = wire.CleanUp, redeliver
 }
 
@@ -96,7 +96,7 @@ func (hashed) Observe(key string) *wire.Command {
 	return &wire.Command{Script: hashedObserve, Key: key, Parse: parseHashed, BySource: true, Tracked: true}
 }
 
-func (f hashed) Look(m form.Mark) *wire.Command { return f.Observe(m.Key) }
+func (f hashed) Look(id form.ID) *wire.Command { return f.Observe(id.Key) }
 
 func (hashed) ObserveMaster(key string) *wire.Command {
 	return &wire.Command{Script: hashedObserve, Key: key, Parse: parseHashed, BySource: true}

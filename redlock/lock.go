@@ -36,7 +36,7 @@ func (l *Lock) Token() string {
 	}
 	h.Term.Know()
 	l.holder.fence = h.Term.Fence()
-	return h.Term.Mark().Token
+	return h.Term.ID().Token
 }
 
 // Fence returns the lock's fencing token, a number from 1 to below 2^53 that is higher than that of every earlier holder

@@ -80,7 +80,7 @@ func (p *report) begin() {
 	}
 }
 
-func (p *report) name(r *engine.Round) string { return p.locker.nameOf(r.Mark().Key) }
+func (p *report) name(r *engine.Round) string { return p.locker.nameOf(r.ID().Key) }
 
 // took returns how long the round has taken, and the time. It reads one clock, if it can: two for each vote can be seen at saturation.
 func (p *report) took(r *engine.Round) (time.Duration, time.Time) {

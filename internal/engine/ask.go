@@ -77,7 +77,7 @@ func (g *Engine) Observe(ctx context.Context, key string, tracked bool) []Answer
 func (g *Engine) Attach(
 	ctx context.Context, key, token string, grant quorum.Grant, longest time.Duration,
 ) (attach *lock.Attach, outcome quorum.Outcome, answers []Answer) {
-	attach, outcome = lock.NewAttach(len(g.Nodes), form.Mark{Key: key, Token: token}, grant, longest), quorum.Undecided
+	attach, outcome = lock.NewAttach(len(g.Nodes), form.ID{Key: key, Token: token}, grant, longest), quorum.Undecided
 	answers = g.poll(ctx, g.all(g.Form.ObserveMaster(key)), func(i int, a *Answer, reply *wire.Reply) (next *wire.Command, enough bool) {
 		if next, outcome = attach.Observed(g.Clock, i, a.Seen, reply.Server); next != nil {
 			a.Kind = form.KindOf(a.Value)

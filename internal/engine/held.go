@@ -56,10 +56,10 @@ type own struct {
 }
 
 // AdoptLocked makes h a lock that another has taken, for a holder who wants w.
-func (e *Entry) AdoptLocked(h Holding, m form.Mark, lease quorum.Lease, w *Want) quorum.Hold {
+func (e *Entry) AdoptLocked(h Holding, id form.ID, lease quorum.Lease, w *Want) quorum.Hold {
 	held := h.base()
 	held.Entry = e
-	e.Name.Adopt(&held.Term, m, w, lease, h)
+	e.Name.Adopt(&held.Term, id, w, lease, h)
 	return held.Term.Hold()
 }
 

@@ -119,7 +119,7 @@ func renewed(g *Engine, key string, ttl time.Duration) *Held {
 	h := &holding{want: Want{TTL: ttl, Renewed: true}}
 	e := g.Enter(key)
 	defer e.Unlock()
-	e.AdoptLocked(h, form.Mark{Key: "name", Token: "token"}, *quorum.NewLease(1, quorum.Grant{Start: g.Clock.Now(), TTL: ttl}), &h.want)
+	e.AdoptLocked(h, form.ID{Key: "name", Token: "token"}, *quorum.NewLease(1, quorum.Grant{Start: g.Clock.Now(), TTL: ttl}), &h.want)
 	h.ArmLocked()
 	return &h.Held
 }

@@ -12,41 +12,41 @@ import (
 // Joint is a Form of which a server can take the locks of several keys at once: all, or none.
 type Joint interface {
 	Form
-	// AcquireAll takes the locks of marks, which have one token, if none of the keys exists. asks are the same but for the floors, and for
+	// AcquireAll takes the locks of ids, which have one token, if none of the keys exists. asks are the same but for the floors, and for
 	// no blocks. [wire.Reply.Each] is the answer for each of the keys.
-	AcquireAll(c *wire.Command, marks []Mark, asks []Ask)
+	AcquireAll(c *wire.Command, ids []ID, asks []Ask)
 }
 
 // ErrBeside is about a key that has not been taken as others of its command were in the way.
 var ErrBeside = fmt.Errorf("%w: not this one, but others of the call", nodeerr.ErrHeld)
 
 // AcquireAll implements [Joint].
-func (Exclusive) AcquireAll(c *wire.Command, marks []Mark, asks []Ask) {
-	keys := make([]string, len(marks))
-	for i, m := range marks {
-		keys[i] = m.Key
+func (Exclusive) AcquireAll(c *wire.Command, ids []ID, asks []Ask) {
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = id.Key
 	}
-	all(c, allAcquireScript, firstAllAcquireScript, marks)
+	all(c, allAcquireScript, firstAllAcquireScript, ids)
 	c.WithKeys(keys, c.Token, millis(asks[0].TTL))
 }
 
 // AcquireAll implements [Joint]. Each key gets a number of its own.
-func (f *Fenced) AcquireAll(c *wire.Command, marks []Mark, asks []Ask) {
-	keys, floors := make([]string, 0, 2*len(marks)), make([]string, len(marks))
-	for i, m := range marks {
-		keys = append(keys, m.Key, counterOf(m.Key))
+func (f *Fenced) AcquireAll(c *wire.Command, ids []ID, asks []Ask) {
+	keys, floors := make([]string, 0, 2*len(ids)), make([]string, len(ids))
+	for i, id := range ids {
+		keys = append(keys, id.Key, counterOf(id.Key))
 		if asks[i].Advance || asks[i].Floor > 0 {
 			floors[i] = decimal(asks[i].Floor)
 		}
 	}
-	all(c, fencedAllAcquireScript, firstFencedAllAcquireScript, marks)
+	all(c, fencedAllAcquireScript, firstFencedAllAcquireScript, ids)
 	c.WithKeys(keys, append([]string{c.Token, millis(asks[0].TTL), decimal(asks[0].Time), millis(f.Keep)}, floors...)...)
 }
 
-func all(c *wire.Command, script, proof *wire.Script, marks []Mark) {
-	n := len(marks)
+func all(c *wire.Command, script, proof *wire.Script, ids []ID) {
+	n := len(ids)
 	*c = wire.Command{
-		Class: wire.Vote, Script: script, Proof: proof, Key: marks[0].Key, Token: marks[0].Token, Several: true,
+		Class: wire.Vote, Script: script, Proof: proof, Key: ids[0].Key, Token: ids[0].Token, Several: true,
 		Parse: func(v *wire.Value) wire.Reply { return parseAll(v, n, script == fencedAllAcquireScript) },
 	}
 }

@@ -12,9 +12,9 @@ import (
 type Exclusive struct{ text }
 
 // Acquire implements [Form]: SET NX PX.
-func (Exclusive) Acquire(c *wire.Command, m Mark, a Ask) {
-	*c = wire.Command{Class: wire.Vote, Proof: firstAcquireScript, Key: m.Key, Token: m.Token, Parse: parseAcquire}
-	c.With("SET", m.Key, m.Token, "NX", "PX", millis(a.TTL))
+func (Exclusive) Acquire(c *wire.Command, id ID, a Ask) {
+	*c = wire.Command{Class: wire.Vote, Proof: firstAcquireScript, Key: id.Key, Token: id.Token, Parse: parseAcquire}
+	c.With("SET", id.Key, id.Token, "NX", "PX", millis(a.TTL))
 }
 
 func parseAcquire(v *wire.Value) wire.Reply {
@@ -25,14 +25,14 @@ func parseAcquire(v *wire.Value) wire.Reply {
 }
 
 // Extend implements [Form].
-func (Exclusive) Extend(c *wire.Command, m Mark, ttl time.Duration) {
-	*c = wire.Command{Class: wire.Extend, Script: extendScript, Key: m.Key, Token: m.Token, Parse: parseExtend}
-	c.With(m.Token, millis(ttl))
+func (Exclusive) Extend(c *wire.Command, id ID, ttl time.Duration) {
+	*c = wire.Command{Class: wire.Extend, Script: extendScript, Key: id.Key, Token: id.Token, Parse: parseExtend}
+	c.With(id.Token, millis(ttl))
 }
 
 // Release implements [Form].
-func (Exclusive) Release(c *wire.Command, m Mark, redeliver time.Duration) {
-	remove(c, m.Key, m.Token)
+func (Exclusive) Release(c *wire.Command, id ID, redeliver time.Duration) {
+	remove(c, id.Key, id.Token)
 	c.Class, c.Redeliver = wire.CleanUp, redeliver
 }
 

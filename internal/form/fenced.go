@@ -77,12 +77,12 @@ func (f *Fenced) Won(now time.Time, a Ask, number uint64) {
 
 // Acquire implements [Form]. The key holds the last number of the next block of its counter, which is in [wire.Reply.Fence]. The
 // block is above all numbers that the counter has granted before, or been raised to.
-func (f *Fenced) Acquire(c *wire.Command, m Mark, a Ask) {
+func (f *Fenced) Acquire(c *wire.Command, id ID, a Ask) {
 	*c = wire.Command{
-		Class: wire.Vote, Script: fencedAcquireScript, Proof: firstFencedAcquireScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token,
+		Class: wire.Vote, Script: fencedAcquireScript, Proof: firstFencedAcquireScript, Key: id.Key, Second: counterOf(id.Key), Token: id.Token,
 		Parse: parseNumber, Join: joined,
 	}
-	c.With(m.Token, millis(a.TTL), decimal(a.Time))
+	c.With(id.Token, millis(a.TTL), decimal(a.Time))
 	advance, block := a.Advance || a.Floor > 0, a.Block > 1
 	if f.Keep != DefaultKeep || advance || block {
 		c.Args = append(c.Args, millis(f.Keep))
@@ -109,22 +109,22 @@ func parseNumber(v *wire.Value) wire.Reply {
 }
 
 // Raise implements [Numbered]. The counter is raised, too.
-func (f *Fenced) Raise(c *wire.Command, m Mark, granted, number uint64) {
-	*c = wire.Command{Class: wire.Own, Script: raiseScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseCode}
-	c.With(fenced(m.Token, granted), fenced(m.Token, number), decimal(number))
+func (f *Fenced) Raise(c *wire.Command, id ID, granted, number uint64) {
+	*c = wire.Command{Class: wire.Own, Script: raiseScript, Key: id.Key, Second: counterOf(id.Key), Token: id.Token, Parse: parseCode}
+	c.With(fenced(id.Token, granted), fenced(id.Token, number), decimal(number))
 }
 
 // Extend implements [Form]. It raises the counter to the number.
-func (f *Fenced) Extend(c *wire.Command, m Mark, ttl time.Duration) {
+func (f *Fenced) Extend(c *wire.Command, id ID, ttl time.Duration) {
 	*c = wire.Command{
-		Class: wire.Extend, Script: fencedExtendScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseFencedExtend,
+		Class: wire.Extend, Script: fencedExtendScript, Key: id.Key, Second: counterOf(id.Key), Token: id.Token, Parse: parseFencedExtend,
 	}
-	c.With(m.Token, decimal(m.Number), millis(ttl), millis(f.Keep))
+	c.With(id.Token, decimal(id.Number), millis(ttl), millis(f.Keep))
 }
 
 // Release implements [Form]. It raises the counter to the number.
-func (f *Fenced) Release(c *wire.Command, m Mark, redeliver time.Duration) {
-	removeFenced(c, m)
+func (f *Fenced) Release(c *wire.Command, id ID, redeliver time.Duration) {
+	removeFenced(c, id)
 	c.Class, c.Redeliver, c.Join = wire.CleanUp, redeliver, joined
 }
 
@@ -134,15 +134,15 @@ func (f *Fenced) Remove(c *wire.Command, key string, seen Seen) {
 		remove(c, key, seen.Value)
 		return
 	}
-	removeFenced(c, Mark{Key: key, Token: seen.Token, Number: seen.Fence})
+	removeFenced(c, ID{Key: key, Token: seen.Token, Number: seen.Fence})
 }
 
 // removeFenced deletes a key that holds a token with a number.
-func removeFenced(c *wire.Command, m Mark) {
+func removeFenced(c *wire.Command, id ID) {
 	*c = wire.Command{
-		Class: wire.Remove, Script: fencedReleaseScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseRelease,
+		Class: wire.Remove, Script: fencedReleaseScript, Key: id.Key, Second: counterOf(id.Key), Token: id.Token, Parse: parseRelease,
 	}
-	c.With(fenced(m.Token, m.Number))
+	c.With(fenced(id.Token, id.Number))
 }
 
 // Seen implements [Form].

@@ -18,22 +18,22 @@ import (
 // Form is one way in which servers keep a lock. Its commands are made in place.
 type Form interface {
 	// Acquire takes the lock if the key does not exist.
-	Acquire(c *wire.Command, m Mark, a Ask)
+	Acquire(c *wire.Command, id ID, a Ask)
 	// Extend gives the key the TTL ttl if it is that of the lock and has less left, or no TTL at all. A key that does not exist is
 	// made with that TTL, and the answer is Recreated. TTLs are sent in whole milliseconds, rounded down.
-	Extend(c *wire.Command, m Mark, ttl time.Duration)
+	Extend(c *wire.Command, id ID, ttl time.Duration)
 	// Release deletes the key if it is that of the lock.
 	//
 	// If its connection breaks before the answer, it is sent again on the next one, for redeliver. That is the longest TTL that
 	// an acquire or an extension before it may have given to the key.
-	Release(c *wire.Command, m Mark, redeliver time.Duration)
+	Release(c *wire.Command, id ID, redeliver time.Duration)
 	// Remove deletes the key if it is that of the lock that was seen, no matter whose. Unlike a release it is not sent after its
 	// timeout, nor again: a value that another client chose may be that of its next lock, too.
 	Remove(c *wire.Command, key string, seen Seen)
 	// Observe reads what is in the way of an acquire: what the key holds and its TTL, see [wire.Reply]. It is tracked.
 	Observe(key string) *wire.Command
 	// Look asks whether a node still has the lock: [Seen.Holds] of what the reply shows. It is tracked.
-	Look(m Mark) *wire.Command
+	Look(id ID) *wire.Command
 	// ObserveMaster is Observe of a server that has to be a master: a replica, which holds what another node does, answers with the error
 	// of code READONLY. It is not tracked. A server whose user may not use INFO counts as a master.
 	ObserveMaster(key string) *wire.Command
@@ -50,21 +50,22 @@ type Numbered interface {
 	Prepare(a *Ask, now time.Time, wall func() time.Time)
 	// Won takes the number of a lock, which the nodes have granted by an instant.
 	Won(now time.Time, a Ask, number uint64)
-	Raising
+	// Raise replaces the number that a node has granted by that of the majority, if the node still holds exactly that.
+	Raise(c *wire.Command, id ID, granted, number uint64)
 }
 
-// Raising is a Form of which a node may have granted another number than a majority.
-type Raising interface {
-	// Raise replaces the number that a node has granted by that of the majority, if the node still holds exactly that, or takes back what
-	// it has granted.
-	Raise(c *wire.Command, m Mark, granted, number uint64)
+// Slotted is a Form whose servers grant a slot with each lock.
+type Slotted interface {
+	Form
+	// TakeBack releases a lock on a node that has granted another slot than the majority.
+	TakeBack(c *wire.Command, id ID, granted wire.Slot)
 }
 
-// Mark is what one lock has on the servers.
-type Mark struct {
+// ID identifies a lock on the servers.
+type ID struct {
 	Key   string
 	Token string
-	// Number is the fencing token that the nodes hold with Token, or 1 + the slot of a permit. 0 means that there is none, or that they have
+	// Number is the fencing number that the nodes hold with Token, or their slot ([wire.Slot]). 0 means that there is none, or that they have
 	// not agreed on one.
 	Number uint64
 }
@@ -73,7 +74,7 @@ type Mark struct {
 type Ask struct {
 	TTL time.Duration
 
-	Start int // of a permit: the first slot that is looked at
+	Start int // of a kind that has slots: the index of the first that is looked at
 
 	// The others are for a Numbered form.
 	Block uint64 // how many numbers are granted, MaxBlock at most; 0 means one
@@ -92,7 +93,7 @@ type Seen struct {
 	Value   string        // that the key holds
 	Token   string        // in it
 	Fence   uint64        // the number behind the token; 0 means none
-	Slot    wire.Slot     // of a permit
+	Slot    wire.Slot     // zero means none
 	// WriterWaits reports that a writer waits for a key that several share.
 	WriterWaits bool
 	TTL         time.Duration // that is left; wire.NoTTL for ever
@@ -126,7 +127,7 @@ func (text) Observe(key string) *wire.Command {
 }
 
 // Look implements [Form].
-func (t text) Look(m Mark) *wire.Command { return t.Observe(m.Key) }
+func (t text) Look(id ID) *wire.Command { return t.Observe(id.Key) }
 
 // ObserveMaster implements [Form].
 func (text) ObserveMaster(key string) *wire.Command {

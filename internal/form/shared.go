@@ -12,7 +12,7 @@ import (
 )
 
 // Shared is a lock that several have at a time: the key holds a mark, which keeps out every client that sets the key only if it does not exist. The
-// tokens of its holders are in {key}:sharers, which means nothing without the mark. Each Permit has a slot of its own too, in {key}:slots.
+// tokens of its holders are in {key}:sharers, which means nothing without the mark. Those of a kind that has slots have one each, in {key}:slots.
 type Shared struct {
 	Kind
 	Slots uint16 // how many there are of the name
@@ -32,27 +32,27 @@ func (s Shared) keys(key string, behind ...string) []string {
 }
 
 // Acquire implements [Form]: the key is free for it if it does not exist, or holds the mark, and no writer waits.
-func (s Shared) Acquire(c *wire.Command, m Mark, a Ask) {
+func (s Shared) Acquire(c *wire.Command, id ID, a Ask) {
 	*c = wire.Command{
-		Class: wire.Vote, Script: shareAcquireScript, Key: m.Key, Token: m.Token, Parse: parseShare, Shares: true,
+		Class: wire.Vote, Script: shareAcquireScript, Key: id.Key, Token: id.Token, Parse: parseShare, Shares: true,
 	}
-	args := []string{s.Mark(), m.Token, millis(a.TTL)}
+	args := []string{s.Mark(), id.Token, millis(a.TTL)}
 	if s.HasSlots() {
 		args = append(args, strconv.Itoa(int(s.Slots)), strconv.Itoa(a.Start))
 		c.Parse = func(v *wire.Value) wire.Reply { return parseSlot(v, int64(s.Slots)) }
 	}
-	c.WithKeys(s.keys(m.Key, behindSharers, behindWanted), args...)
+	c.WithKeys(s.keys(id.Key, behindSharers, behindWanted), args...)
 }
 
 // Extend implements [Form].
-func (s Shared) Extend(c *wire.Command, m Mark, ttl time.Duration) {
+func (s Shared) Extend(c *wire.Command, id ID, ttl time.Duration) {
 	*c = wire.Command{
-		Class: wire.Extend, Script: shareExtendScript, Key: m.Key, Token: m.Token, Parse: parseStay, Shares: true,
+		Class: wire.Extend, Script: shareExtendScript, Key: id.Key, Token: id.Token, Parse: parseStay, Shares: true,
 	}
-	c.WithKeys(s.keys(m.Key, behindSharers), slices.Concat([]string{s.Mark(), m.Token, millis(ttl)}, s.slot(m.Number))...)
+	c.WithKeys(s.keys(id.Key, behindSharers), slices.Concat([]string{s.Mark(), id.Token, millis(ttl)}, s.slot(id.Number))...)
 }
 
-// slot is the last argument of a script, if a permit has a slot.
+// slot is the last argument of a script, if the lock has a slot.
 func (s Shared) slot(number uint64) []string {
 	if !s.HasSlots() || number == 0 {
 		return nil
@@ -60,37 +60,37 @@ func (s Shared) slot(number uint64) []string {
 	return []string{decimal(number - 1)}
 }
 
-// Release implements [Form]: the last one deletes the key. A permit goes whatever its slot is: an acquire whose answer came too late may
-// have got another one than the rest.
-func (s Shared) Release(c *wire.Command, m Mark, redeliver time.Duration) {
-	s.leave(c, Mark{Key: m.Key, Token: m.Token})
+// Release implements [Form]: the last one deletes the key. A lock goes whatever its slot is: an acquire whose answer came too late may
+// have got another slot than the rest.
+func (s Shared) Release(c *wire.Command, id ID, redeliver time.Duration) {
+	s.leave(c, ID{Key: id.Key, Token: id.Token})
 	c.Class, c.Redeliver = wire.CleanUp, redeliver
 }
 
-// Raise implements [Raising]: it takes a slot back.
-func (s Shared) Raise(c *wire.Command, m Mark, granted, _ uint64) {
-	s.leave(c, Mark{m.Key, m.Token, granted})
+// TakeBack implements [Slotted].
+func (s Shared) TakeBack(c *wire.Command, id ID, granted wire.Slot) {
+	s.leave(c, ID{id.Key, id.Token, uint64(granted)})
 	c.Class = wire.CleanUp
 }
 
 // Remove implements [Form]: it takes out one of those who share the key. Without a token it deletes the key if nobody shares it.
 func (s Shared) Remove(c *wire.Command, key string, seen Seen) {
-	s.leave(c, Mark{Key: key, Token: seen.Token})
+	s.leave(c, ID{Key: key, Token: seen.Token})
 }
 
-func (s Shared) leave(c *wire.Command, m Mark) {
+func (s Shared) leave(c *wire.Command, id ID) {
 	*c = wire.Command{
-		Class: wire.Remove, Script: shareReleaseScript, Key: m.Key, Token: m.Token, Parse: parseLeave, Shares: true,
+		Class: wire.Remove, Script: shareReleaseScript, Key: id.Key, Token: id.Token, Parse: parseLeave, Shares: true,
 	}
-	c.WithKeys(s.keys(m.Key, behindSharers), slices.Concat([]string{s.Mark(), m.Token}, s.slot(m.Number))...)
+	c.WithKeys(s.keys(id.Key, behindSharers), slices.Concat([]string{s.Mark(), id.Token}, s.slot(id.Number))...)
 }
 
 // Observe implements [Form].
 func (s Shared) Observe(key string) *wire.Command { return s.look(key, s.inTheWay, "") }
 
 // Look implements [Form].
-func (s Shared) Look(m Mark) *wire.Command {
-	return s.look(m.Key, func(v *wire.Value) wire.Reply { return s.own(v, m) }, m.Token)
+func (s Shared) Look(id ID) *wire.Command {
+	return s.look(id.Key, func(v *wire.Value) wire.Reply { return s.own(v, id) }, id.Token)
 }
 
 // Sharers asks who shares a key: for the MostSharers of them, at most, that come behind skip others, the one that ends first in front. The
@@ -240,14 +240,14 @@ func (s Shared) inTheWay(v *wire.Value) wire.Reply {
 }
 
 // own is about one of those who share the key: as if the key held its token.
-func (s Shared) own(v *wire.Value, m Mark) wire.Reply {
+func (s Shared) own(v *wire.Value, id ID) wire.Reply {
 	l, r, ok := s.looks(v)
 	switch {
 	case !ok:
 		return r
 	case s.HasSlots() && l.slot == 0: // without a slot there is no lock
-	case l.own >= 0 && (m.Number == 0 || m.Number == uint64(l.slot)):
-		return wire.Reply{Answer: quorum.Yes, Value: m.Token, TTL: wire.TTL(l.own), Slot: l.slot}
+	case l.own >= 0 && (id.Number == 0 || id.Number == uint64(l.slot)):
+		return wire.Reply{Answer: quorum.Yes, Value: id.Token, TTL: wire.TTL(l.own), Slot: l.slot}
 	}
 	return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
 }
@@ -283,14 +283,14 @@ const (
 // Want is how a writer says that it waits for a key, or goes on to wait.
 func Want(key string) *wire.Command {
 	c := new(wire.Command)
-	Exclusive{}.Extend(c, Mark{Key: beside(key, behindWanted), Token: wanted}, wantFor)
+	Exclusive{}.Extend(c, ID{Key: beside(key, behindWanted), Token: wanted}, wantFor)
 	return c
 }
 
 // Unwant is how it says that it no longer waits.
 func Unwant(key string) *wire.Command {
 	c := new(wire.Command)
-	Exclusive{}.Release(c, Mark{Key: beside(key, behindWanted), Token: wanted}, wantFor)
+	Exclusive{}.Release(c, ID{Key: beside(key, behindWanted), Token: wanted}, wantFor)
 	return c
 }
 

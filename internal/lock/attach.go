@@ -12,7 +12,7 @@ import (
 // share the lock once more, whether the token is among theirs.
 type Attach struct {
 	votes   *quorum.Attach
-	mark    form.Mark
+	id      form.ID
 	longest time.Duration
 	asked   []form.Kind // asked[i] is the kind of the lock that the last question to node i was about
 }
@@ -22,8 +22,8 @@ type Attach struct {
 const kindBit = 60
 
 // NewAttach begins to ask n nodes. The lease counts from the start of the grant, which has no TTL, and lasts for longest if the key has none.
-func NewAttach(n int, m form.Mark, grant quorum.Grant, longest time.Duration) *Attach {
-	return &Attach{votes: quorum.NewAttach(n, grant), mark: m, longest: longest, asked: make([]form.Kind, n)}
+func NewAttach(n int, id form.ID, grant quorum.Grant, longest time.Duration) *Attach {
+	return &Attach{votes: quorum.NewAttach(n, grant), id: id, longest: longest, asked: make([]form.Kind, n)}
 }
 
 // Observed takes what a node holds: first by [form.Form.ObserveMaster], and then by next, which the node is asked if it is not nil.
@@ -31,19 +31,19 @@ func (a *Attach) Observed(clock quorum.Clock, node int, seen form.Seen, server s
 	asked := a.asked[node]
 	if of := form.KindOf(seen.Value); !asked.Several() && of.Several() && seen.Answer == quorum.Yes {
 		a.asked[node] = of
-		return form.Shared{Kind: of}.Look(a.mark), quorum.Undecided
+		return form.Shared{Kind: of}.Look(a.id), quorum.Undecided
 	}
 	ttl := seen.TTL
 	if ttl == wire.NoTTL {
 		ttl = a.longest
 	}
-	held, number := seen.Holds(a.mark.Token), uint64(asked)<<kindBit|seen.Number()
+	held, number := seen.Holds(a.id.Token), uint64(asked)<<kindBit|seen.Number()
 	return nil, a.votes.Observed(clock, node, held, number, ttl, server).Outcome
 }
 
 // Lock returns what the nodes hold, if the outcome is Done.
-func (a *Attach) Lock() (m form.Mark, kind form.Kind, lease quorum.Lease) {
+func (a *Attach) Lock() (id form.ID, kind form.Kind, lease quorum.Lease) {
 	number := a.votes.Fence()
-	a.mark.Number = number & (1<<kindBit - 1)
-	return a.mark, form.Kind(number >> kindBit), a.votes.Lease(a.longest)
+	a.id.Number = number & (1<<kindBit - 1)
+	return a.id, form.Kind(number >> kindBit), a.votes.Lease(a.longest)
 }

@@ -33,7 +33,7 @@ func (r *Round) Again(acts []Act) []Act {
 func (r *Round) lookAtAll(acts []Act) []Act {
 	l := r.detached
 	l.look, l.gone = l.look+1, 0
-	look := r.form.Look(r.mark)
+	look := r.form.Look(r.id)
 	look.Tracked, look.BySource = false, false
 	for i := range r.Nodes() {
 		acts = append(acts, Act{Command: look, Tag: wire.Tag{What: Detached, Serial: l.look, Node: uint16(i)}, To: r.to})
@@ -44,14 +44,14 @@ func (r *Round) lookAtAll(acts []Act) []Act {
 // stillHolds handles the answer of a node to that look.
 func (r *Round) stillHolds(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	l := r.detached
-	if tag.Serial != l.look || r.form.Seen(reply).Holds(r.mark.Token) != quorum.No {
+	if tag.Serial != l.look || r.form.Seen(reply).Holds(r.id.Token) != quorum.No {
 		return acts
 	}
 	if l.gone++; r.Nodes()-l.gone != quorum.Majority(r.Nodes())-1 {
 		return acts
 	}
 	release := new(wire.Command)
-	r.form.Release(release, r.mark, r.grant.TTL)
+	r.form.Release(release, r.id, r.grant.TTL)
 	for _, i := range l.late {
 		acts = append(acts, Act{Command: release, Tag: wire.Tag{What: Forgotten, Node: uint16(i)}})
 	}

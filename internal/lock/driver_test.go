@@ -51,9 +51,9 @@ type driver struct {
 	now   time.Time
 	ttl   time.Duration // of the locks
 	calls map[int]*lock.Call
-	first *lock.Call        // that has its round without having waited
+	first *lock.Call            // that has its round without having waited
 	asked map[uint16]wire.Sight // what the last observation of a node was for
-	term  *lock.Term        // nil if nobody has it here
+	term  *lock.Term            // nil if nobody has it here
 	hold  quorum.Hold
 }
 

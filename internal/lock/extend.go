@@ -74,8 +74,8 @@ func (t *Term) extend(acts []Act) []Act {
 		}
 		if wanted {
 			e.Before = t.Deadline()
-			e.Round = Round{machine: e.votes.Begin(&t.Lease, grant), form: t.form(), mark: t.Mark(), grant: grant, term: t, to: e.to}
-			e.form.Extend(&e.command, e.mark, grant.TTL)
+			e.Round = Round{machine: e.votes.Begin(&t.Lease, grant), form: t.form(), id: t.ID(), grant: grant, term: t, to: e.to}
+			e.form.Extend(&e.command, e.id, grant.TTL)
 			e.command.Tracked, e.command.WantsLate = t.Tracked, true // a late answer shows whether the lock is lost
 			return e.send(acts, e.Before)
 		}

@@ -80,14 +80,14 @@ const (
 // Call is a call that takes the lock.
 type Call struct {
 	Want     *Want
-	Metadata string // in its tokens
-	Block    uint64 // how many numbers to reserve, unless it waits; 0 is one
-	Lost     bool   // it has lost a round, so it has the nodes observed before its next
-	Of       any    // who calls
-	waits    bool   // it has a place in the queue
-	first    bool   // as the first, without being in the line: see [Name.First]
-	side     int    // 1 + its place among those with a side round; 0: it has none
-	arrived  uint64 // how many have come to the queue before
+	Metadata string    // in its tokens
+	Block    uint64    // how many numbers to reserve, unless it waits; 0 is one
+	Lost     bool      // it has lost a round, so it has the nodes observed before its next
+	Of       any       // who calls
+	waits    bool      // it has a place in the queue
+	first    bool      // as the first, without being in the line: see [Name.First]
+	side     int       // 1 + its place among those with a side round; 0: it has none
+	arrived  uint64    // how many have come to the queue before
 	slot     wire.Slot // that was released for it; zero: none was
 }
 

@@ -30,7 +30,7 @@ func (n *Name) Key() string { return n.key }
 // its fencing token is the last. Like the other inputs it appends what is to be done to acts. The replies are for to.
 func (n *Name) Ask(acts []Act, a *Acquire, c *Call, token string, to wire.Receiver) []Act {
 	n.Join(a, c, token, to)
-	a.form.Acquire(&a.command, a.mark, a.Ask)
+	a.form.Acquire(&a.command, a.id, a.Ask)
 	a.command.WantsLate = true // see detached
 	return a.send(acts, time.Time{})
 }
@@ -59,22 +59,22 @@ func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
 		votes = a.votes.Begin(r.Nodes, grant)
 	}
 	a.Round = Round{
-		machine: votes, form: of, mark: form.Mark{Key: n.key, Token: token}, grant: grant, to: to,
+		machine: votes, form: of, id: form.ID{Key: n.key, Token: token}, grant: grant, to: to,
 	}
 }
 
 // Won takes up in t what the round of a call has won for a holder who wants w. The replies to what t sends are for to.
 func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, t *Term, to wire.Receiver) []Act {
-	r, mark := n.rules, a.mark
-	mark.Number = a.votes.Fence()
+	r, id := n.rules, a.id
+	id.Number = a.votes.Fence()
 	if f, ok := a.form.(form.Numbered); ok {
 		now := r.Clock.Now()
 		if latest := a.grant.Start.Add(2 * r.Timeout); now.After(latest) { // however late this is, the nodes have granted it by then
 			now = latest
 		}
-		f.Won(now, a.Ask, mark.Number)
+		f.Won(now, a.Ask, id.Number)
 	}
-	t.begin(n, mark, w, a.votes.Lease(), a.Ask.Block, to)
+	t.begin(n, id, w, a.votes.Lease(), a.Ask.Block, to)
 	t.acquire = &a.Round
 	switch {
 	case !c.waits:
@@ -110,15 +110,15 @@ func (n *Name) GiveBack(acts []Act, a *Acquire) []Act {
 	if a.outcome != quorum.Done {
 		return acts
 	}
-	mark := a.mark
-	mark.Number = a.votes.Fence()
-	return abandon(acts, a.form, mark, a.grant.TTL, a.Nodes(), a.votes.MayHold)
+	id := a.id
+	id.Number = a.votes.Fence()
+	return abandon(acts, a.form, id, a.grant.TTL, a.Nodes(), a.votes.MayHold)
 }
 
 // abandon releases a lock on the nodes that may hold it. Nobody waits for the answers.
-func abandon(acts []Act, f form.Form, m form.Mark, redeliver time.Duration, nodes int, mayHold func(node int) bool) []Act {
+func abandon(acts []Act, f form.Form, id form.ID, redeliver time.Duration, nodes int, mayHold func(node int) bool) []Act {
 	release := new(wire.Command)
-	f.Release(release, m, redeliver)
+	f.Release(release, id, redeliver)
 	for i := range nodes {
 		if mayHold(i) {
 			acts = append(acts, Act{Command: release, Tag: wire.Tag{What: Forgotten, Node: uint16(i)}})
@@ -128,15 +128,15 @@ func abandon(acts []Act, f form.Form, m form.Mark, redeliver time.Duration, node
 }
 
 // Adopt takes up in t what another has taken.
-func (n *Name) Adopt(t *Term, m form.Mark, w *Want, lease quorum.Lease, to wire.Receiver) {
-	t.begin(n, m, w, lease, 0, to)
+func (n *Name) Adopt(t *Term, id form.ID, w *Want, lease quorum.Lease, to wire.Receiver) {
+	t.begin(n, id, w, lease, 0, to)
 }
 
 // Release begins the release of a lock that is over, on the nodes that may hold it. Behind it the next call has its turn, unless
 // others may have the lock by now: exclusive is false then. The replies are for to.
 func (n *Name) Release(acts []Act, t *Term, r *Release, now time.Time, exclusive bool, to wire.Receiver) []Act {
-	r.Round = Round{machine: r.votes.Begin(&t.Lease, now), form: t.form(), mark: t.Mark(), grant: quorum.Grant{Start: now}, to: to}
-	r.form.Release(&r.command, r.mark, t.Longest())
+	r.Round = Round{machine: r.votes.Begin(&t.Lease, now), form: t.form(), id: t.ID(), grant: quorum.Grant{Start: now}, to: to}
+	r.form.Release(&r.command, r.id, t.Longest())
 	return n.ended(r.send(acts, time.Time{}), t, exclusive)
 }
 
@@ -145,7 +145,7 @@ func (n *Name) CleanUp(acts []Act, t *Term) []Act {
 	if !t.Leftovers(n.rules.Clock.Now()) {
 		return acts
 	}
-	return n.ended(abandon(acts, t.form(), t.Mark(), t.Longest(), t.Nodes(), t.MayHold), t, false)
+	return n.ended(abandon(acts, t.form(), t.ID(), t.Longest(), t.Nodes(), t.MayHold), t, false)
 }
 
 // ended gives the next call its turn behind a release.

@@ -17,7 +17,7 @@ type Round struct {
 	_        noCopy // as answers come while it is in use, and afterwards
 	machine         // nil: an extension that has not had its turn
 	form     form.Form
-	mark     form.Mark // of the lock; an acquire has no number yet
+	id       form.ID // of the lock; an acquire has no number yet
 	grant    quorum.Grant
 	term     *Term // that is extended
 	to       wire.Receiver
@@ -83,8 +83,8 @@ type Release struct {
 	votes quorum.Release
 }
 
-// Mark returns what the lock has on the servers.
-func (r *Round) Mark() form.Mark { return r.mark }
+// ID returns what identifies the lock on the servers.
+func (r *Round) ID() form.ID { return r.id }
 
 // Grant returns what is asked for; its Start is that of the round.
 func (r *Round) Grant() quorum.Grant { return r.grant }
@@ -177,14 +177,18 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 	var observe *wire.Command
 	if len(decided.Release) > 0 {
 		release := new(wire.Command)
-		r.form.Release(release, r.mark, r.grant.TTL)
+		r.form.Release(release, r.id, r.grant.TTL)
 		for _, i := range decided.Release {
 			acts = append(acts, Act{Command: release, Tag: wire.Tag{What: CleanUp, Node: uint16(i)}, To: r.to})
 		}
 	}
 	for _, due := range decided.Raise {
 		raise := new(wire.Command)
-		r.form.(form.Raising).Raise(raise, r.mark, due.Granted, due.Token)
+		if f, ok := r.form.(form.Slotted); ok {
+			f.TakeBack(raise, r.id, wire.Slot(due.Granted)) //nolint:gosec // a slot was granted
+		} else {
+			r.form.(form.Numbered).Raise(raise, r.id, due.Granted, due.Token)
+		}
 		raise.Redeliver = r.grant.TTL // if it cleans up, as a release does
 		acts = append(acts, Act{Command: raise, Tag: wire.Tag{What: Raise, Node: uint16(due.Node)}, To: r.to, Raise: &due})
 	}
@@ -194,7 +198,7 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 			continue
 		}
 		if observe == nil {
-			observe = r.form.Observe(r.mark.Key)
+			observe = r.form.Observe(r.id.Key)
 			observe.Tracked, observe.BySource = false, false // nobody waits for a change
 		}
 		acts = append(acts, Act{Command: observe, Tag: wire.Tag{What: Look, Node: uint16(i)}, To: r.to})
@@ -228,7 +232,7 @@ func (r *Round) inTheWay(reply *wire.Reply) error {
 	case seen.Foreign:
 		return reply.Err
 	case seen.Answer != quorum.Yes:
-	case seen.Token == r.mark.Token:
+	case seen.Token == r.id.Token:
 		return nodeerr.ErrOwnToken
 	case seen.TTL == wire.NoTTL:
 		return form.ErrHeldForEver

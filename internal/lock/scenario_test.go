@@ -342,11 +342,11 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 		if s.kind == "acquire" && s.outcome == quorum.Done {
 			s.term, s.ended = new(lock.Term), quorum.Held
 			won = s.name.Won(nil, s.asks, s.asks.Want, s.acquire, s.term, nil)
-			mark := s.term.Mark()
+			id := s.term.ID()
 			s.hold = s.term.Hold()
 			what += fmt.Sprintf(", held for %v", s.term.Remaining(s.now))
-			if mark.Number > 0 {
-				what += fmt.Sprintf(", with fencing token %d", mark.Number)
+			if id.Number > 0 {
+				what += fmt.Sprintf(", with fencing token %d", id.Number)
 			}
 		}
 		said = append(said, what)

@@ -31,15 +31,15 @@ type Term struct {
 }
 
 // begin takes up what the nodes have granted to a holder. The lock owns a block of numbers.
-func (t *Term) begin(n *Name, m form.Mark, w *Want, lease quorum.Lease, block uint64, to wire.Receiver) {
+func (t *Term) begin(n *Name, id form.ID, w *Want, lease quorum.Lease, block uint64, to wire.Receiver) {
 	n.began++
 	if n.terms != nil && (!w.Kind.Several() || n.began%64 == 0) { // there may be many
 		n.prune(n.rules.Clock.Now())
 	}
-	t.Lease, t.name, t.next, t.to, t.token, t.number, t.holder = lease, n, n.terms, to, m.Token, m.Number, w
+	t.Lease, t.name, t.next, t.to, t.token, t.number, t.holder = lease, n, n.terms, to, id.Token, id.Number, w
 	n.terms = t
 	if !t.shared() && (n.rules.Pace.Handoff > 0 || block > 1) {
-		t.handoff = quorum.NewHandoff(&t.Lease, n.rules.Pace.Handoff, m.Number, block)
+		t.handoff = quorum.NewHandoff(&t.Lease, n.rules.Pace.Handoff, id.Number, block)
 	}
 	if w.Kept {
 		t.Know()
@@ -49,8 +49,8 @@ func (t *Term) begin(n *Name, m form.Mark, w *Want, lease quorum.Lease, block ui
 	}
 }
 
-// Mark returns what the lock has on the servers.
-func (t *Term) Mark() form.Mark { return form.Mark{Key: t.name.key, Token: t.token, Number: t.number} }
+// ID returns what identifies the lock on the servers.
+func (t *Term) ID() form.ID { return form.ID{Key: t.name.key, Token: t.token, Number: t.number} }
 
 // form returns what the lock is on the servers. One that was attached to may have a number where locks are taken without, or none.
 func (t *Term) form() form.Form {
@@ -120,7 +120,7 @@ func (t *Term) observe(acts []Act, node int) []Act {
 	}
 	o := observation{serial: t.observations[node].serial + 1}
 	t.observations[node] = o
-	cmd := t.form().Look(t.Mark())
+	cmd := t.form().Look(t.ID())
 	cmd.WantsLate = true
 	return append(acts, Act{Command: cmd, Tag: wire.Tag{What: Observe, Serial: o.serial, Node: uint16(node)}, To: t.to})
 }

@@ -16,12 +16,12 @@ import (
 // Together makes the command for rounds that have one token, of which each has a part. It asks for all of them at the time of the first: the
 // process may have learnt another since.
 func Together(c *wire.Command, rounds []*Acquire) {
-	marks, asks := make([]form.Mark, len(rounds)), make([]form.Ask, len(rounds))
+	ids, asks := make([]form.ID, len(rounds)), make([]form.Ask, len(rounds))
 	for i, a := range rounds {
 		a.Ask.Time, a.Ask.Advance = rounds[0].Ask.Time, rounds[0].Ask.Advance
-		marks[i], asks[i] = a.mark, a.Ask
+		ids[i], asks[i] = a.id, a.Ask
 	}
-	rounds[0].form.(form.Joint).AcquireAll(c, marks, asks)
+	rounds[0].form.(form.Joint).AcquireAll(c, ids, asks)
 	c.WantsLate = true // see detached
 }
 

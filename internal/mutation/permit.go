@@ -19,7 +19,7 @@ var permitMutations = []Mutation{
 	{"other-slots-kept-later", "also if they grant it when the permit is won",
 		"internal/quorum/fence.go", "if (a.slots || !a.over) && !a.lost {", "if !a.over && !a.lost {"},
 	{"slot-released", "a permit is released at whatever slot it is",
-		"internal/form/shared.go", "\ts.leave(c, Mark{Key: m.Key, Token: m.Token})\n", "\ts.leave(c, m)\n"},
+		"internal/form/shared.go", "\ts.leave(c, ID{Key: id.Key, Token: id.Token})\n", "\ts.leave(c, id)\n"},
 	{"permit-past-the-writer", "the next who waits for a permit that was given back passes by no writer",
 		"internal/lock/share.go", "if q.state == trying && q.line.want().Kind.HasSlots() {", "if q.state == trying {"},
 	{"end-of-a-permit-untold", "a node says of each permit that is given back that it has changed the key",

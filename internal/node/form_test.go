@@ -10,19 +10,19 @@ import (
 
 func newAcquire(key, token string, ttl time.Duration) *wire.Command {
 	c := new(wire.Command)
-	form.Exclusive{}.Acquire(c, form.Mark{Key: key, Token: token}, form.Ask{TTL: ttl})
+	form.Exclusive{}.Acquire(c, form.ID{Key: key, Token: token}, form.Ask{TTL: ttl})
 	return c
 }
 
 func newExtend(key, token string, ttl time.Duration) *wire.Command {
 	c := new(wire.Command)
-	form.Exclusive{}.Extend(c, form.Mark{Key: key, Token: token}, ttl)
+	form.Exclusive{}.Extend(c, form.ID{Key: key, Token: token}, ttl)
 	return c
 }
 
 func newRelease(key, token string, redeliver time.Duration) *wire.Command {
 	c := new(wire.Command)
-	form.Exclusive{}.Release(c, form.Mark{Key: key, Token: token}, redeliver)
+	form.Exclusive{}.Release(c, form.ID{Key: key, Token: token}, redeliver)
 	return c
 }
 
@@ -42,25 +42,25 @@ type counted struct {
 
 func newAcquireFenced(key, token string, ttl time.Duration, a counted) *wire.Command {
 	c, f := new(wire.Command), form.Fenced{Keep: a.Keep}
-	f.Acquire(c, form.Mark{Key: key, Token: token}, form.Ask{TTL: ttl, Time: a.Now, Advance: a.Advance, Floor: a.Floor, Block: a.Block})
+	f.Acquire(c, form.ID{Key: key, Token: token}, form.Ask{TTL: ttl, Time: a.Now, Advance: a.Advance, Floor: a.Floor, Block: a.Block})
 	return c
 }
 
 func newRaise(key, token string, granted, number uint64) *wire.Command {
 	c := new(wire.Command)
-	new(form.Fenced).Raise(c, form.Mark{Key: key, Token: token}, granted, number)
+	new(form.Fenced).Raise(c, form.ID{Key: key, Token: token}, granted, number)
 	return c
 }
 
 func newExtendFenced(key, token string, number uint64, ttl, keep time.Duration) *wire.Command {
 	c, f := new(wire.Command), form.Fenced{Keep: keep}
-	f.Extend(c, form.Mark{Key: key, Token: token, Number: number}, ttl)
+	f.Extend(c, form.ID{Key: key, Token: token, Number: number}, ttl)
 	return c
 }
 
 func newReleaseFenced(key, token string, number uint64, redeliver time.Duration) *wire.Command {
 	c := new(wire.Command)
-	new(form.Fenced).Release(c, form.Mark{Key: key, Token: token, Number: number}, redeliver)
+	new(form.Fenced).Release(c, form.ID{Key: key, Token: token, Number: number}, redeliver)
 	return c
 }
 
@@ -73,7 +73,7 @@ func newDeleteFenced(key, token string, number uint64) *wire.Command {
 // newAcquireAll takes the locks of keys that have one token.
 func newAcquireAll(token string, ttl time.Duration, keys ...string) *wire.Command {
 	c := new(wire.Command)
-	form.Exclusive{}.AcquireAll(c, marks(token, keys), slices.Repeat([]form.Ask{{TTL: ttl}}, len(keys)))
+	form.Exclusive{}.AcquireAll(c, ids(token, keys), slices.Repeat([]form.Ask{{TTL: ttl}}, len(keys)))
 	return c
 }
 
@@ -88,14 +88,14 @@ func newAcquireAllCounted(token string, ttl time.Duration, each []counted, keys 
 	for i, a := range each {
 		asks[i] = form.Ask{TTL: ttl, Time: a.Now, Advance: a.Advance, Floor: a.Floor}
 	}
-	f.AcquireAll(c, marks(token, keys), asks)
+	f.AcquireAll(c, ids(token, keys), asks)
 	return c
 }
 
-func marks(token string, keys []string) []form.Mark {
-	all := make([]form.Mark, len(keys))
+func ids(token string, keys []string) []form.ID {
+	all := make([]form.ID, len(keys))
 	for i, key := range keys {
-		all[i] = form.Mark{Key: key, Token: token}
+		all[i] = form.ID{Key: key, Token: token}
 	}
 	return all
 }

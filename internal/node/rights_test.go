@@ -42,8 +42,8 @@ var (
 // both takes another lock with each.
 type both struct{ form.Joint }
 
-func (b both) Acquire(c *wire.Command, m form.Mark, a form.Ask) {
-	b.AcquireAll(c, []form.Mark{m, {Key: m.Key + "-too", Token: m.Token}}, []form.Ask{a, a})
+func (b both) Acquire(c *wire.Command, id form.ID, a form.Ask) {
+	b.AcquireAll(c, []form.ID{id, {Key: id.Key + "-too", Token: id.Token}}, []form.Ask{a, a})
 }
 
 // newOf makes a command of a form.
@@ -67,14 +67,14 @@ func requireEnds(t testing.TB, server testredis.Server) {
 }
 
 // take asks for a lock, and returns what it is if that was granted.
-func take(t testing.TB, n *node.Node, f form.Form, key, token string) (form.Mark, wire.Reply) {
+func take(t testing.TB, n *node.Node, f form.Form, key, token string) (form.ID, wire.Reply) {
 	t.Helper()
-	m := form.Mark{Key: key, Token: token}
-	reply := ask(t, n, newOf(func(c *wire.Command) { f.Acquire(c, m, form.Ask{TTL: ttl, Time: now()}) }))
-	if m.Number = reply.Number(); len(reply.Each) > 0 {
-		m.Number = reply.Each[0].Number()
+	id := form.ID{Key: key, Token: token}
+	reply := ask(t, n, newOf(func(c *wire.Command) { f.Acquire(c, id, form.Ask{TTL: ttl, Time: now()}) }))
+	if id.Number = reply.Number(); len(reply.Each) > 0 {
+		id.Number = reply.Each[0].Number()
 	}
-	return m, reply
+	return id, reply
 }
 
 // The danger: a lock is granted that can neither be extended nor released, as the user may not do all that this takes.
@@ -93,20 +93,20 @@ func TestAcquire_GrantsNothingThatCannotBeGivenBack(t *testing.T) {
 						_, other := take(t, open(t, server.Addr(), patient()), f, "key", "other")
 						requireReply(t, quorum.Yes, nil, other)
 					}
-					mark, reply := take(t, n, f, "key", "token")
+					id, reply := take(t, n, f, "key", "token")
 					if reply.Answer != quorum.Yes {
 						requireServerError(t, reply, quorum.Refused, "NOPERM")
 						requireEnds(t, server)
 						if !shared {
 							require.Zero(t, do(t, server, "DBSIZE"))
 						}
-						ask(t, n, newOf(func(c *wire.Command) { f.Release(c, mark, ttl) }))
+						ask(t, n, newOf(func(c *wire.Command) { f.Release(c, id, ttl) }))
 						requireEnds(t, server)
 						return
 					}
 					if !beside || command != "del" { // the other one may do that
-						requireYes(t, n, newOf(func(c *wire.Command) { f.Extend(c, mark, 2*ttl) }))
-						requireYes(t, n, newOf(func(c *wire.Command) { f.Release(c, mark, ttl) }))
+						requireYes(t, n, newOf(func(c *wire.Command) { f.Extend(c, id, 2*ttl) }))
+						requireYes(t, n, newOf(func(c *wire.Command) { f.Release(c, id, ttl) }))
 					}
 					requireEnds(t, server)
 				})
@@ -178,9 +178,9 @@ func TestScript_GoesByItsSourceToAServerThatAcceptsNoHash(t *testing.T) {
 			t.Parallel()
 			server, n := restricted(t, "-evalsha")
 			for range 3 {
-				mark, reply := take(t, n, f, "key", "token")
+				id, reply := take(t, n, f, "key", "token")
 				requireReply(t, quorum.Yes, nil, reply)
-				requireYes(t, n, newOf(func(c *wire.Command) { f.Release(c, mark, ttl) }))
+				requireYes(t, n, newOf(func(c *wire.Command) { f.Release(c, id, ttl) }))
 				do(t, server, "DEL", "key-too")
 			}
 		})
@@ -220,13 +220,13 @@ func TestAcquire_IsRefusedByAServerThatIsOutOfMemory(t *testing.T) {
 			requireRefused(t, reply, "OOM")
 			require.Zero(t, do(t, server, "DBSIZE"))
 			full(0)
-			mark, reply := take(t, n, f, "key", "first")
+			id, reply := take(t, n, f, "key", "first")
 			requireReply(t, quorum.Yes, nil, reply)
 			full(1)
 			_, reply = take(t, n, f, second, "second")
 			requireRefused(t, reply, "OOM")
-			requireYes(t, n, newOf(func(c *wire.Command) { f.Extend(c, mark, 2*ttl) }))
-			requireYes(t, n, newOf(func(c *wire.Command) { f.Release(c, mark, ttl) }))
+			requireYes(t, n, newOf(func(c *wire.Command) { f.Extend(c, id, 2*ttl) }))
+			requireYes(t, n, newOf(func(c *wire.Command) { f.Release(c, id, ttl) }))
 			requireNone(t, server, besides...)
 		})
 	}
@@ -270,13 +270,13 @@ func TestShared_DataBesideTheKeyIsForeignAndStays(t *testing.T) {
 						do(t, server, "SET", "key", map[string]string{"readers": "|readers", "permits": "|permits"}[kind], "PX", ttl.Milliseconds())
 					}
 					before := do(t, server, "DUMP", data[1])
-					mark := form.Mark{Key: "key", Token: "token", Number: 1}
-					reply := ask(t, n, newOf(func(c *wire.Command) { f.Acquire(c, mark, form.Ask{TTL: ttl}) }))
+					id := form.ID{Key: "key", Token: "token", Number: 1}
+					reply := ask(t, n, newOf(func(c *wire.Command) { f.Acquire(c, id, form.Ask{TTL: ttl}) }))
 					requireReply(t, quorum.Refused, nodeerr.ErrForeign, reply)
-					requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, newOf(func(c *wire.Command) { f.Extend(c, mark, ttl) })))
+					requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, newOf(func(c *wire.Command) { f.Extend(c, id, ttl) })))
 					if marked {
 						requireReply(t, quorum.Refused, nodeerr.ErrForeign, ask(t, n, f.Observe("key")))
-						requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, newOf(func(c *wire.Command) { f.Release(c, mark, ttl) })))
+						requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, newOf(func(c *wire.Command) { f.Release(c, id, ttl) })))
 					}
 					require.Equal(t, before, do(t, server, "DUMP", data[1]))
 					require.Equal(t, connection, oldest(t, server), "the node has connected again")

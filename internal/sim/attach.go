@@ -30,7 +30,7 @@ func (c *client) attachTo(of *round, auto bool, then func(*held)) {
 	of.client.tell(of)
 	began := c.now
 	longest := cmp.Or(c.plan.Guard, 2*time.Hour) // that anybody may ask for
-	a := lock.NewAttach(len(c.lines), form.Mark{Key: of.key, Token: of.token}, c.grant(0), longest)
+	a := lock.NewAttach(len(c.lines), form.ID{Key: of.key, Token: of.token}, c.grant(0), longest)
 	c.attaching = a
 	var ask func(i int, cmd *wire.Command, seen func(*wire.Reply) form.Seen)
 	ask = func(i int, cmd *wire.Command, seen func(*wire.Reply) form.Seen) {
@@ -61,14 +61,14 @@ func (c *client) attachTo(of *round, auto bool, then func(*held)) {
 
 // takeUp makes a lock of what the nodes hold.
 func (c *client) takeUp(of *round, a *lock.Attach, auto bool, began time.Duration) *held {
-	mark, kind, lease := a.Lock()
+	id, kind, lease := a.Lock()
 	t, w := &term{name: c.name(of.key), of: of}, Step{TTL: of.Grant().TTL, Auto: auto}.want()
 	if w.Kind = kind; kind.HasSlots() {
-		t.slot = mark.Number
+		t.slot = id.Number
 	} else {
-		t.fence = mark.Number
+		t.fence = id.Number
 	}
-	t.lock.Adopt(&t.lease, mark, w, lease, t)
+	t.lock.Adopt(&t.lease, id, w, lease, t)
 	k := t.begin()
 	c.check(kind == of.kind, "a lock is attached to as what it was taken", "client %d: %v", c.number, k)
 	c.checkHolder(k)

@@ -110,7 +110,7 @@ func (s *sharing) step() {
 	ttl := time.Duration(1+s.r.IntN(400)) * s.unit
 	s.what += fmt.Sprintf(": %s, %s, %v", key, token, ttl)
 	s.hold(key)
-	shared, plain, c, m := form.Shared{Kind: form.KindShared}, form.Exclusive{}, new(wire.Command), form.Mark{Key: key, Token: token}
+	shared, plain, c, m := form.Shared{Kind: form.KindShared}, form.Exclusive{}, new(wire.Command), form.ID{Key: key, Token: token}
 	slot := s.r.IntN(4)
 	if permits := map[string]int{"key-0": 7, "key-1": 1}[key]; s.r.IntN(8) < permits {
 		shared, m.Number = form.Shared{Kind: form.KindSlot, Slots: uint16(1 + s.r.IntN(4))}, uint64(1+slot)
@@ -194,7 +194,7 @@ func (s *sharing) step() {
 		case 38, 39, 40:
 			shared.Release(c, m, ttl)
 		case 41, 42, 43:
-			if shared.Raise(c, m, m.Number, 0); m.Number == 0 {
+			if shared.TakeBack(c, m, wire.Slot(m.Number)); m.Number == 0 {
 				shared.Release(c, m, ttl)
 			}
 		case 44, 45, 46, 47, 48, 49, 50, 51:

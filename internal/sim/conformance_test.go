@@ -117,7 +117,7 @@ func (p *pair) number(key string) (number uint64) {
 
 // plain makes a random command without fencing.
 func (p *pair) plain(key, token string, ttl time.Duration) *wire.Command {
-	c, f, m := new(wire.Command), form.Exclusive{}, form.Mark{Key: key, Token: token}
+	c, f, m := new(wire.Command), form.Exclusive{}, form.ID{Key: key, Token: token}
 	switch p.r.IntN(5) {
 	case 0:
 		f.Acquire(c, m, form.Ask{TTL: ttl})
@@ -145,7 +145,7 @@ func (p *pair) fenced(key, token string, ttl time.Duration) *wire.Command {
 	counted, _ := p.simulated.Counted(key, p.now)
 	number := min(most, near(p.number(key)))
 	keep := []time.Duration{form.DefaultKeep, 48 * time.Hour}[p.r.IntN(2)]
-	c, f, m := new(wire.Command), form.Fenced{Keep: keep}, form.Mark{Key: key, Token: token, Number: number}
+	c, f, m := new(wire.Command), form.Fenced{Keep: keep}, form.ID{Key: key, Token: token, Number: number}
 	switch p.r.IntN(7) {
 	case 0, 1:
 		ahead := []time.Duration{-time.Hour, -3 * time.Second, -300 * time.Millisecond, 300 * time.Millisecond, time.Hour}[p.r.IntN(5)]
@@ -174,17 +174,17 @@ func (p *pair) fenced(key, token string, ttl time.Duration) *wire.Command {
 func (p *pair) together(token string, ttl time.Duration) *wire.Command {
 	c, day, first := new(wire.Command), p.time(), p.r.IntN(3)
 	ahead := []time.Duration{-300 * time.Millisecond, 300 * time.Millisecond}[p.r.IntN(2)]
-	var marks []form.Mark
+	var ids []form.ID
 	var asks []form.Ask
 	for i := range 2 + p.r.IntN(2) {
 		key := fmt.Sprint("key-", (first+i)%3)
 		counted, _ := p.simulated.Counted(key, p.now)
 		a := form.Ask{TTL: ttl, Advance: p.r.IntN(3) == 0, Time: uint64(day + ahead.Microseconds())}
 		a.Floor = []uint64{0, 0, 0, 0, counted, uint64(day) + 3_600_000_000, 1<<53 - 3, 1<<53 - 2}[p.r.IntN(8)]
-		marks, asks = append(marks, form.Mark{Key: key, Token: token}), append(asks, a)
+		ids, asks = append(ids, form.ID{Key: key, Token: token}), append(asks, a)
 	}
 	if p.r.IntN(2) == 0 { // as a rule one of them is in the way
-		for i, m := range marks {
+		for i, m := range ids {
 			p.redis("DEL", m.Key)
 			p.simulated.Delete(m.Key)
 			if p.r.IntN(4) == 0 {
@@ -195,10 +195,10 @@ func (p *pair) together(token string, ttl time.Duration) *wire.Command {
 		}
 	}
 	if p.r.IntN(2) == 0 {
-		form.Exclusive{}.AcquireAll(c, marks, asks)
+		form.Exclusive{}.AcquireAll(c, ids, asks)
 	} else {
 		keep := []time.Duration{form.DefaultKeep, 48 * time.Hour}[p.r.IntN(2)]
-		(&form.Fenced{Keep: keep}).AcquireAll(c, marks, asks)
+		(&form.Fenced{Keep: keep}).AcquireAll(c, ids, asks)
 	}
 	return c
 }
@@ -303,7 +303,7 @@ func (p *pair) holds(key, value string, ttl time.Duration) {
 func TestKeyspace_KeyLapsesWhenARealOneDoes(t *testing.T) {
 	simulated := sim.NewKeyspace()
 	cmd := new(wire.Command)
-	form.Exclusive{}.Acquire(cmd, form.Mark{Key: "key", Token: "token"}, form.Ask{TTL: 100 * time.Millisecond})
+	form.Exclusive{}.Acquire(cmd, form.ID{Key: "key", Token: "token"}, form.Ask{TTL: 100 * time.Millisecond})
 	require.Equal(t, quorum.Yes, simulated.Do(cmd, 0, 0).Answer)
 	token, _, _ := simulated.Left("key", 100*time.Millisecond)
 	require.Equal(t, "token", token)

@@ -116,7 +116,7 @@ func meanings(p Plan) *strings.Replacer {
 	var read, permit, fenced wire.Command
 	var replace []string
 	for i := range p.Names {
-		m := form.Mark{Key: key(i)}
+		m := form.ID{Key: key(i)}
 		form.Shared{Kind: form.KindShared}.Acquire(&read, m, form.Ask{})
 		form.Shared{Kind: form.KindSlot}.Acquire(&permit, m, form.Ask{})
 		new(form.Fenced).Acquire(&fenced, m, form.Ask{})

@@ -14,14 +14,14 @@ import (
 
 // A node whose answer came too late may have granted another slot than the rest.
 func TestShared_AReleaseEndsAPermitAtWhateverSlotItIs(t *testing.T) {
-	node, permits, m := sim.NewKeyspace(), form.Shared{Kind: form.KindSlot, Slots: 3}, form.Mark{Key: "name", Token: "a.1"}
+	node, permits, m := sim.NewKeyspace(), form.Shared{Kind: form.KindSlot, Slots: 3}, form.ID{Key: "name", Token: "a.1"}
 	c := new(wire.Command)
 	permits.Acquire(c, m, form.Ask{TTL: time.Hour, Start: 2})
 	reply := node.Do(c, 0, 0)
 	require.Equal(t, uint64(3), reply.Number())
 
 	m.Number = 1
-	permits.Raise(c, m, 1, 3)
+	permits.TakeBack(c, m, 1)
 	require.Equal(t, quorum.No, node.Do(c, 0, 0).Answer, "what is taken back is a slot")
 	permits.Release(c, m, time.Hour)
 	require.Equal(t, quorum.Yes, node.Do(c, 0, 0).Answer)

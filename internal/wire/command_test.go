@@ -13,7 +13,7 @@ import (
 
 // The server does not push what the connection itself has changed, so whoever waits in this process is told of it.
 func TestCommand_MayHaveChangedAKeyThatSomeShare(t *testing.T) {
-	shared, m := form.Shared{Kind: form.KindShared}, form.Mark{Key: "key", Token: "token"}
+	shared, m := form.Shared{Kind: form.KindShared}, form.ID{Key: "key", Token: "token"}
 	var enter, stay, leave, single wire.Command
 	shared.Acquire(&enter, m, form.Ask{})
 	shared.Extend(&stay, m, 0)

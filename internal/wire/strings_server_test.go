@@ -95,7 +95,7 @@ func answer(words []string) string {
 		case slices.Contains(words, form.Scripts["release"].Source), slices.Contains(words, form.Scripts["release"].Hash):
 			return ":-1\r\n"
 		}
-		return "*2\r\n" + bulk(mark.Token) + ":60000\r\n"
+		return "*2\r\n" + bulk(lockID.Token) + ":60000\r\n"
 	case "SUBSCRIBE", "UNSUBSCRIBE":
 		return subscribed(strings.ToLower(words[0]))
 	case "PUBLISH":

@@ -121,9 +121,9 @@ func tokens(t *testing.T) []string {
 }
 
 var (
-	mark  = form.Mark{Key: "key", Token: "OWNERAAA.RandomRandomRandomRandomRand"}
-	other = form.Mark{Key: "other", Token: mark.Token}
-	ask   = form.Ask{TTL: 5 * time.Second, Time: 1_700_000_000_000_000}
+	lockID = form.ID{Key: "key", Token: "OWNERAAA.RandomRandomRandomRandomRand"}
+	other  = form.ID{Key: "other", Token: lockID.Token}
+	ask    = form.Ask{TTL: 5 * time.Second, Time: 1_700_000_000_000_000}
 )
 
 // made returns what a function makes of a command.
@@ -135,7 +135,7 @@ func made(make func(c *wire.Command)) string {
 
 // commands are those that each form has.
 func commands(f form.Form) []string {
-	m := mark
+	m := lockID
 	if _, numbered := f.(form.Numbered); numbered {
 		m.Number = 7
 	}
@@ -151,7 +151,7 @@ func commands(f form.Form) []string {
 	}
 	if all, joint := f.(form.Joint); joint {
 		lines = append(lines, "several        "+made(func(c *wire.Command) {
-			all.AcquireAll(c, []form.Mark{m, other}, []form.Ask{ask, ask})
+			all.AcquireAll(c, []form.ID{m, other}, []form.Ask{ask, ask})
 		}))
 	}
 	return lines
@@ -159,7 +159,7 @@ func commands(f form.Form) []string {
 
 // fenced are commands that only locks with fencing tokens have.
 func fenced() []string {
-	m, f := mark, &form.Fenced{Keep: form.DefaultKeep}
+	m, f := lockID, &form.Fenced{Keep: form.DefaultKeep}
 	m.Number = 7
 	acquire := func(keep time.Duration, a form.Ask) string {
 		f := form.Fenced{Keep: keep}
@@ -180,7 +180,7 @@ func fenced() []string {
 		"both           " + acquire(form.DefaultKeep, both),
 		"raise          " + made(func(c *wire.Command) { f.Raise(c, m, 5, 7) }),
 		"no number      " + made(func(c *wire.Command) { f.Remove(c, "key", form.Seen{Value: m.Token, Token: m.Token}) }),
-		"with floors    " + made(func(c *wire.Command) { f.AcquireAll(c, []form.Mark{m, other}, []form.Ask{ask, floor}) }),
+		"with floors    " + made(func(c *wire.Command) { f.AcquireAll(c, []form.ID{m, other}, []form.Ask{ask, floor}) }),
 		"together       " + text(joined),
 	}
 }
@@ -189,8 +189,8 @@ func fenced() []string {
 func first() (lines []string) {
 	for _, f := range []form.Joint{form.Exclusive{}, &form.Fenced{Keep: form.DefaultKeep}} {
 		var one, all wire.Command
-		f.Acquire(&one, mark, ask)
-		f.AcquireAll(&all, []form.Mark{mark, other}, []form.Ask{ask, ask})
+		f.Acquire(&one, lockID, ask)
+		f.AcquireAll(&all, []form.ID{lockID, other}, []form.Ask{ask, ask})
 		for _, c := range []*wire.Command{&one, &all} {
 			lines = append(lines, text(c.Words(nil, c.Proof, false)))
 		}
@@ -200,7 +200,7 @@ func first() (lines []string) {
 
 // shared are the commands of a lock that several have.
 func shared(f form.Shared) []string {
-	m := mark
+	m := lockID
 	m.Number = 2
 	numbered := f.Kind.HasSlots()
 	lines := append(commands(f),
@@ -211,7 +211,7 @@ func shared(f form.Shared) []string {
 		lines = append(lines,
 			"from a slot    "+made(func(c *wire.Command) { f.Acquire(c, m, form.Ask{TTL: ask.TTL, Start: 2}) }),
 			"extend in it   "+made(func(c *wire.Command) { f.Extend(c, m, 6*time.Second) }),
-			"take it back   "+made(func(c *wire.Command) { f.Raise(c, m, 2, 0) }))
+			"take it back   "+made(func(c *wire.Command) { f.TakeBack(c, m, 2) }))
 	}
 	return lines
 }
@@ -233,5 +233,5 @@ func text(words []string) string {
 			}
 		}
 	}
-	return strings.ReplaceAll(strings.Join(words, " "), mark.Token, "<token>")
+	return strings.ReplaceAll(strings.Join(words, " "), lockID.Token, "<token>")
 }
