@@ -125,9 +125,9 @@ func TestTrace_OfAWaiterHasTheWaitItsRoundsAndTheAnswersOfTheNodes(t *testing.T)
 func TestTrace_OfALockThatIsSharedSaysWhichKindItIs(t *testing.T) {
 	t.Parallel()
 	for kind, acquire := range map[string]func(context.Context, *redlock.Locker) (*redlock.Lock, error){
-		"read": func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) { return l.RLock(ctx, "invoice") },
+		"read": func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) { return l.Lock(ctx, "invoice", redlock.Shared()) },
 		"permit": func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
-			return l.Acquire(ctx, "invoice", 2)
+			return l.Lock(ctx, "invoice", redlock.Slots(2))
 		},
 	} {
 		m := newTelemetry(t)

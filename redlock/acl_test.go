@@ -281,11 +281,11 @@ var aclUses = map[string]func(r *restricted) error{
 	"read locks": func(r *restricted) error {
 		locker := r.as()
 		for range 2 { // the scripts by their source, and by their hash
-			a, err := locker.TryRLock(r.tb.Context(), "read", redlock.TTL(time.Minute))
+			a, err := locker.TryLock(r.tb.Context(), "read", redlock.TTL(time.Minute), redlock.Shared())
 			if err != nil {
 				return err
 			}
-			b, err := locker.TryRLock(r.tb.Context(), "read", redlock.TTL(time.Minute))
+			b, err := locker.TryLock(r.tb.Context(), "read", redlock.TTL(time.Minute), redlock.Shared())
 			if err != nil {
 				return err
 			}
@@ -311,11 +311,11 @@ var aclUses = map[string]func(r *restricted) error{
 	"permits": func(r *restricted) error {
 		locker := r.as()
 		for range 2 { // the scripts by their source, and by their hash
-			a, err := locker.TryAcquire(r.tb.Context(), "permit", 2, redlock.TTL(time.Minute))
+			a, err := locker.TryLock(r.tb.Context(), "permit", redlock.TTL(time.Minute), redlock.Slots(2))
 			if err != nil {
 				return err
 			}
-			b, err := locker.TryAcquire(r.tb.Context(), "permit", 2, redlock.TTL(time.Minute))
+			b, err := locker.TryLock(r.tb.Context(), "permit", redlock.TTL(time.Minute), redlock.Slots(2))
 			if err != nil {
 				return err
 			}

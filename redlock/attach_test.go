@@ -201,8 +201,10 @@ func TestDetach_AfterAFailedExtensionLeavesTheLockToTheNextHolder(t *testing.T) 
 func TestDetach_WaitsForTheNodesThatHaveNotAnsweredTheAcquire(t *testing.T) {
 	t.Parallel()
 	for name, take := range map[string]func(l *redlock.Locker) (*redlock.Lock, error){
-		"Lock":  func(l *redlock.Locker) (*redlock.Lock, error) { return l.TryLock(t.Context(), "name") },
-		"RLock": func(l *redlock.Locker) (*redlock.Lock, error) { return l.TryRLock(t.Context(), "name") },
+		"Lock": func(l *redlock.Locker) (*redlock.Lock, error) { return l.TryLock(t.Context(), "name") },
+		"RLock": func(l *redlock.Locker) (*redlock.Lock, error) {
+			return l.TryLock(t.Context(), "name", redlock.Shared())
+		},
 		"LockAll": func(l *redlock.Locker) (*redlock.Lock, error) {
 			locks, err := l.TryLockAll(t.Context(), []string{"name", "other"})
 			if err != nil {

@@ -60,6 +60,17 @@ func (l *Locker) do(
 // DoAll is [Locker.Do] for the locks of several names, which it takes like [Locker.LockAll]. The context of fn ends when the first of them is
 // over, and DoAll returns the loss of each that was lost.
 func (l *Locker) DoAll(ctx context.Context, names []string, fn func(ctx context.Context, locks *Locks) error, opts ...LockOption) error {
+	return l.doAll(ctx, names, fn, opts, false)
+}
+
+// TryDoAll is DoAll with [Locker.TryLockAll] instead of LockAll: it does not wait for a holder.
+func (l *Locker) TryDoAll(ctx context.Context, names []string, fn func(ctx context.Context, locks *Locks) error, opts ...LockOption) error {
+	return l.doAll(ctx, names, fn, opts, true)
+}
+
+func (l *Locker) doAll(
+	ctx context.Context, names []string, fn func(context.Context, *Locks) error, opts []LockOption, try bool,
+) error {
 	name := ""
 	if len(names) > 0 {
 		name = slices.Min(names)
@@ -67,7 +78,7 @@ func (l *Locker) DoAll(ctx context.Context, names []string, fn func(ctx context.
 	if fn == nil {
 		return &notRun{disguise{failed(opDo, name, invalid("no function"))}}
 	}
-	return l.run(ctx, name, opts, func(opts []LockOption) (*Locks, error) { return l.LockAll(ctx, names, opts...) }, fn)
+	return l.run(ctx, name, opts, func(opts []LockOption) (*Locks, error) { return l.takeAll(ctx, names, opts, try) }, fn)
 }
 
 // run runs fn while it holds the locks that take takes.

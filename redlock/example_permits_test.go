@@ -12,9 +12,9 @@ import (
 
 // export runs in three processes at the most.
 func export(ctx context.Context, locker *redlock.Locker, work func(context.Context) error) error {
-	return locker.DoLimited(ctx, "export", 3, func(ctx context.Context, _ *redlock.Lock) error {
+	return locker.Do(ctx, "export", func(ctx context.Context, _ *redlock.Lock) error {
 		return work(ctx)
-	})
+	}, redlock.Slots(3))
 }
 
 // At most three of ten exports run at once.

@@ -10,9 +10,9 @@ import (
 
 // render reads the files of a site, beside others that do.
 func render(ctx context.Context, locker *redlock.Locker, read func(context.Context) error) error {
-	return locker.DoRead(ctx, "site", func(ctx context.Context, _ *redlock.Lock) error {
+	return locker.Do(ctx, "site", func(ctx context.Context, _ *redlock.Lock) error {
 		return read(ctx)
-	})
+	}, redlock.Shared())
 }
 
 // publish replaces the files of the site, while nobody reads them.

@@ -136,15 +136,15 @@ func TestSharers_WaitForSomebodysDataThatHasATTL(t *testing.T) {
 	inParallel(t, map[string]func(l *redlock.Locker, ctx context.Context, try bool) (*redlock.Lock, error){
 		"readers": func(l *redlock.Locker, ctx context.Context, try bool) (*redlock.Lock, error) {
 			if try {
-				return l.TryRLock(ctx, "name")
+				return l.TryLock(ctx, "name", redlock.Shared())
 			}
-			return l.RLock(ctx, "name")
+			return l.Lock(ctx, "name", redlock.Shared())
 		},
 		"permits": func(l *redlock.Locker, ctx context.Context, try bool) (*redlock.Lock, error) {
 			if try {
-				return l.TryAcquire(ctx, "name", 2)
+				return l.TryLock(ctx, "name", redlock.Slots(2))
 			}
-			return l.Acquire(ctx, "name", 2)
+			return l.Lock(ctx, "name", redlock.Slots(2))
 		},
 	}, func(t *testing.T, take func(l *redlock.Locker, ctx context.Context, try bool) (*redlock.Lock, error)) {
 		c := onReal(t, 3)

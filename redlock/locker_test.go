@@ -297,10 +297,10 @@ func TestShutdown_WithinAFunctionOfDoIsRefusedAndClosesTheLocker(t *testing.T) {
 			return l.DoAll(t.Context(), []string{"a", "b"}, func(ctx context.Context, _ *redlock.Locks) error { return shutdown(ctx) })
 		},
 		"DoRead": func(l *redlock.Locker, shutdown func(context.Context) error) error {
-			return l.DoRead(t.Context(), "name", func(ctx context.Context, _ *redlock.Lock) error { return shutdown(ctx) })
+			return l.Do(t.Context(), "name", func(ctx context.Context, _ *redlock.Lock) error { return shutdown(ctx) }, redlock.Shared())
 		},
 		"DoLimited": func(l *redlock.Locker, shutdown func(context.Context) error) error {
-			return l.DoLimited(t.Context(), "name", 2, func(ctx context.Context, _ *redlock.Lock) error { return shutdown(ctx) })
+			return l.Do(t.Context(), "name", func(ctx context.Context, _ *redlock.Lock) error { return shutdown(ctx) }, redlock.Slots(2))
 		},
 		"a leader": func(l *redlock.Locker, shutdown func(context.Context) error) error {
 			return election.New(l, "name").Run(t.Context(), func(ctx context.Context, _ *redlock.Lock) error { return shutdown(ctx) })

@@ -17,7 +17,7 @@ import (
 func (c *cluster) permits(name string, n int, opts ...redlock.LockOption) (locks []*redlock.Lock) {
 	c.tb.Helper()
 	for i := range n {
-		locks = append(locks, got(c.locker().TryAcquire(c.tb.Context(), name, n, append(opts, redlock.Metadata(fmt.Sprint("of ", i)))...))(c.tb))
+		locks = append(locks, got(c.locker().TryLock(c.tb.Context(), name, append(append(opts, redlock.Metadata(fmt.Sprint("of ", i))), redlock.Slots(n))...))(c.tb))
 		c.shared(name, i+1)
 	}
 	return locks
@@ -161,7 +161,7 @@ func TestInspect_TellsWhetherAWriterWaits(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		for kind, lock := range map[redlock.Kind]*redlock.Lock{
-			redlock.KindRead: read(t, locker, "read"), redlock.KindPermit: got(locker.TryAcquire(t.Context(), "permit", 1))(t),
+			redlock.KindRead: read(t, locker, "read"), redlock.KindPermit: got(locker.TryLock(t.Context(), "permit", redlock.Slots(1)))(t),
 		} {
 			name := string(kind)
 			c.shared(name, 1)
@@ -211,10 +211,10 @@ func TestAttach_TakesUpAPermitInItsSlot(t *testing.T) {
 		}
 		c.shared("name", 2)
 		require.Equal(t, before, c.slots("name", attached...))
-		_, err := locker.TryAcquire(t.Context(), "name", 2)
+		_, err := locker.TryLock(t.Context(), "name", redlock.Slots(2))
 		requireIs(t, err, redlock.ErrTaken, nodeerr.ErrFull)
 		unlock(t, attached[0])
-		third := got(locker.TryAcquire(t.Context(), "name", 2))(t)
+		third := got(locker.TryLock(t.Context(), "name", redlock.Slots(2)))(t)
 		c.shared("name", 2)
 		require.Equal(t, before[:1], c.slots("name", third))
 		unlock(t, attached[1], third)

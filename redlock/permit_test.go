@@ -17,20 +17,20 @@ import (
 func TestAcquire_GivesSoManyPermitsAndNoMore(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		first, second := c.locker(), c.locker()
-		a := got(first.TryAcquire(t.Context(), "name", 2))(t)
-		b := got(second.TryAcquire(t.Context(), "name", 2))(t)
+		a := got(first.TryLock(t.Context(), "name", redlock.Slots(2)))(t)
+		b := got(second.TryLock(t.Context(), "name", redlock.Slots(2)))(t)
 		require.Equal(t, redlock.KindPermit, a.Kind())
 		require.Zero(t, a.Fence())
 		c.eventuallyHeld("name", "|permits")
-		_, err := first.TryAcquire(t.Context(), "name", 2)
+		_, err := first.TryLock(t.Context(), "name", redlock.Slots(2))
 		_ = c.refused(err, redlock.ErrTaken, nodeerr.ErrFull)
 		_, err = first.TryLock(t.Context(), "name")
 		_ = c.refused(err, redlock.ErrTaken)
-		_, err = first.TryRLock(t.Context(), "name")
+		_, err = first.TryLock(t.Context(), "name", redlock.Shared())
 		_ = c.refused(err, redlock.ErrTaken)
 		require.NoError(t, a.Extend(t.Context(), long))
 		unlock(t, a)
-		d := got(second.TryAcquire(t.Context(), "name", 2))(t)
+		d := got(second.TryLock(t.Context(), "name", redlock.Slots(2)))(t)
 		require.NoError(t, d.Extend(t.Context(), long))
 		unlock(t, d, b)
 		c.eventuallyEmpty()
@@ -47,13 +47,13 @@ func TestAcquire_NoMoreThanTheLimitAreInAtATime(t *testing.T) {
 			for range 8 {
 				all.Go(func() {
 					for range 5 {
-						assert.NoError(t, locker.DoLimited(t.Context(), "name", limit, func(context.Context, *redlock.Lock) error {
+						assert.NoError(t, locker.Do(t.Context(), "name", func(context.Context, *redlock.Lock) error {
 							now := in.Add(1)
 							for before := most.Load(); now > before && !most.CompareAndSwap(before, now); before = most.Load() {
 							}
 							in.Add(-1)
 							return nil
-						}))
+						}, redlock.Slots(limit)))
 					}
 				})
 			}
@@ -69,7 +69,7 @@ func TestAcquire_NoMoreThanTheLimitAreInAtATime(t *testing.T) {
 func TestAcquire_WhatOthersGiveBackTakesNoTimeFromAPermit(t *testing.T) {
 	onBoth(t, 1, func(t *testing.T, c *cluster) {
 		locker := c.locker()
-		stays, goes := got(locker.TryAcquire(t.Context(), "name", 2, redlock.TTL(time.Minute)))(t), got(locker.TryAcquire(t.Context(), "name", 2, redlock.TTL(time.Second)))(t)
+		stays, goes := got(locker.TryLock(t.Context(), "name", redlock.TTL(time.Minute), redlock.Slots(2)))(t), got(locker.TryLock(t.Context(), "name", redlock.TTL(time.Second), redlock.Slots(2)))(t)
 		c.do(0, "PEXPIRE", "name", 50_000) // as after many releases, of which each took a millisecond
 		unlock(t, goes)
 		require.Greater(t, c.ttl(0, "name"), stays.Remaining())
@@ -82,7 +82,7 @@ func TestAcquire_WhatOthersGiveBackTakesNoTimeFromAPermit(t *testing.T) {
 func TestAttach_ATokenWithoutASlotHasNoPermit(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
-		lock := got(locker.TryAcquire(t.Context(), "name", 2))(t)
+		lock := got(locker.TryLock(t.Context(), "name", redlock.Slots(2)))(t)
 		attached := got(c.locker().Attach(t.Context(), "name", lock.Token()))(t)
 		require.Equal(t, redlock.KindPermit, attached.Kind())
 		require.NoError(t, attached.Extend(t.Context(), long))

@@ -18,8 +18,8 @@ import (
 func TestRLock_ReadersShareAndKeepWritersOut(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		first, second := c.locker(), c.locker()
-		a := got(first.RLock(t.Context(), "name"))(t)
-		b := got(second.TryRLock(t.Context(), "name"))(t)
+		a := got(first.Lock(t.Context(), "name", redlock.Shared()))(t)
+		b := got(second.TryLock(t.Context(), "name", redlock.Shared()))(t)
 		require.Equal(t, redlock.KindRead, a.Kind())
 		require.Zero(t, a.Fence())
 		require.NotEqual(t, a.Token(), b.Token())
@@ -34,7 +34,7 @@ func TestRLock_ReadersShareAndKeepWritersOut(t *testing.T) {
 		c.eventuallyEmpty()
 		w := got(first.TryLock(t.Context(), "name"))(t)
 		require.Equal(t, redlock.KindLock, w.Kind())
-		_, err = second.TryRLock(t.Context(), "name")
+		_, err = second.TryLock(t.Context(), "name", redlock.Shared())
 		_ = c.refused(err, redlock.ErrTaken)
 		unlock(t, w)
 	})
@@ -43,12 +43,12 @@ func TestRLock_ReadersShareAndKeepWritersOut(t *testing.T) {
 func TestRLock_AWriterWaitsForThoseInsideAndKeepsOthersOut(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		first, second := c.locker(), c.locker()
-		inside := got(first.RLock(t.Context(), "name"))(t)
+		inside := got(first.Lock(t.Context(), "name", redlock.Shared()))(t)
 		writer := lockBeside(t.Context(), second, "name")
 		c.eventuallyHeld("{name}:wanted", "|wanted")
-		_, err := first.TryRLock(t.Context(), "name")
+		_, err := first.TryLock(t.Context(), "name", redlock.Shared())
 		_ = c.refused(err, redlock.ErrTaken, nodeerr.ErrWanted)
-		reader := beside(func() error { return first.DoRead(t.Context(), "name", nothing) })
+		reader := beside(func() error { return first.Do(t.Context(), "name", nothing, redlock.Shared()) })
 		require.NoError(t, inside.Extend(t.Context(), long))
 		unlock(t, inside)
 		w := receive(t, writer, "the writer")
@@ -63,7 +63,7 @@ func TestRLock_AWriterWaitsForThoseInsideAndKeepsOthersOut(t *testing.T) {
 func TestRLock_EventsSayWhichKindOfLockItIs(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker, seen := c.observed()
-		lock := got(locker.RLock(t.Context(), "name"))(t)
+		lock := got(locker.Lock(t.Context(), "name", redlock.Shared()))(t)
 		require.NoError(t, lock.Extend(t.Context(), long))
 		_, err := locker.TryLock(t.Context(), "name")
 		_ = c.refused(err, redlock.ErrTaken)
@@ -73,7 +73,7 @@ func TestRLock_EventsSayWhichKindOfLockItIs(t *testing.T) {
 		require.Equal(t, "read", waitFor[event.Unlock](t, seen, 1)[0].Kind)
 
 		require.NoError(t, locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
-			inner, err := locker.RLock(ctx, "name", redlock.Reentrant())
+			inner, err := locker.Lock(ctx, "name", redlock.Reentrant(), redlock.Shared())
 			if err == nil {
 				err = inner.Unlock(ctx)
 			}
@@ -98,7 +98,7 @@ func TestRLock_ReadersOfOneLockerComeTogetherBehindAWriter(t *testing.T) {
 		var readers sync.WaitGroup
 		for range n {
 			readers.Go(func() {
-				assert.NoError(t, locker.DoRead(t.Context(), "name", func(ctx context.Context, _ *redlock.Lock) error {
+				assert.NoError(t, locker.Do(t.Context(), "name", func(ctx context.Context, _ *redlock.Lock) error {
 					if in.Add(1) == n {
 						close(together)
 					}
@@ -108,7 +108,7 @@ func TestRLock_ReadersOfOneLockerComeTogetherBehindAWriter(t *testing.T) {
 					case <-ctx.Done():
 						return context.Cause(ctx)
 					}
-				}))
+				}, redlock.Shared()))
 			})
 		}
 		unlock(t, writer)
@@ -122,7 +122,7 @@ func TestRLock_WhoHoldsTheNameAlready(t *testing.T) {
 		return l.TryLock(t.Context(), "name", opts...)
 	}, map[string]redlock.Kind{"Lock": redlock.KindLock, "RLock": redlock.KindLock})
 	onMini(t, 3).reads(t, func(l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
-		return l.TryRLock(t.Context(), "name", opts...)
+		return l.TryLock(t.Context(), "name", append(opts, redlock.Shared())...)
 	}, map[string]redlock.Kind{"RLock": redlock.KindRead})
 }
 
@@ -132,7 +132,10 @@ func (c *cluster) reads(t *testing.T, hold func(*redlock.Locker, ...redlock.Lock
 	locker := c.locker()
 	outer := got(hold(locker, redlock.Owner("me")))(t)
 	for call, take := range map[string]func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error){
-		"Lock": locker.Lock, "RLock": locker.RLock,
+		"Lock": locker.Lock,
+		"RLock": func(ctx context.Context, name string, opts ...redlock.LockOption) (*redlock.Lock, error) {
+			return locker.Lock(ctx, name, append(opts, redlock.Shared())...)
+		},
 	} {
 		for _, opts := range [][]redlock.LockOption{nil, {redlock.Owner("me")}} {
 			ctx := contextOf(t, outer)
@@ -164,8 +167,8 @@ func TestRLock_IsLostIfTheNodesForgetIt(t *testing.T) {
 
 func (c *cluster) losesReads(t *testing.T, lose func(*cluster, *redlock.Lock)) {
 	locker := c.mayLeave().locker()
-	other := got(locker.RLock(t.Context(), "other"))(t)
-	lock := got(locker.RLock(t.Context(), "name", redlock.TTL(time.Second), redlock.AutoExtend()))(t)
+	other := got(locker.Lock(t.Context(), "other", redlock.Shared()))(t)
+	lock := got(locker.Lock(t.Context(), "name", redlock.TTL(time.Second), redlock.AutoExtend(), redlock.Shared()))(t)
 	c.eventuallyHeld("name", "|readers")
 	lose(c, lock)
 	receive(t, lock.Done(), "the loss")
@@ -179,7 +182,7 @@ func TestRLock_AWriterGetsInBehindAReaderThatHasDied(t *testing.T) {
 
 func (c *cluster) opensToWriters(t *testing.T) {
 	dead, locker := c.locker(), c.locker()
-	_, err := dead.RLock(t.Context(), "name", redlock.TTL(200*time.Millisecond))
+	_, err := dead.Lock(t.Context(), "name", redlock.TTL(200*time.Millisecond), redlock.Shared())
 	require.NoError(t, err)
 	unlock(t, got(locker.Lock(t.Context(), "name"))(t))
 }
@@ -188,7 +191,7 @@ func TestRLock_WhatOthersHaveDoneToItsKeys(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		c.doAll("SET", "{name}:wanted", "somebody's", "PX", "60000") // longer than a writer asks
-		lock := got(locker.TryRLock(t.Context(), "name"))(t)
+		lock := got(locker.TryLock(t.Context(), "name", redlock.Shared()))(t)
 		c.eventuallyHeld("name", "|readers")
 		c.doAll("PERSIST", "name")
 		c.doAll("PERSIST", "{name}:sharers")
@@ -204,7 +207,7 @@ func TestRLock_SomebodysDataInThePlaceOfTheReadersKeepsReadersOut(t *testing.T) 
 	c := onReal(t, 3)
 	locker := c.locker()
 	c.doAll("RPUSH", "{name}:sharers", "somebody's")
-	_, err := locker.TryRLock(t.Context(), "name")
+	_, err := locker.TryLock(t.Context(), "name", redlock.Shared())
 	requireIs(t, err, redlock.ErrForeign)
 	unlock(t, got(locker.TryLock(t.Context(), "name"))(t))
 	require.Equal(t, "list", c.do(0, "TYPE", "{name}:sharers"))
@@ -220,7 +223,7 @@ func TestRLock_HasNoFenceAndWritersGoOnCounting(t *testing.T) {
 			require.Greater(t, writer.Fence(), last)
 			last = writer.Fence()
 			unlock(t, writer)
-			reader := got(locker.RLock(t.Context(), "name", redlock.AutoExtend()))(t)
+			reader := got(locker.Lock(t.Context(), "name", redlock.AutoExtend(), redlock.Shared()))(t)
 			require.Zero(t, reader.Fence())
 			require.NoError(t, reader.Extend(t.Context(), long))
 			unlock(t, reader)
@@ -232,7 +235,7 @@ func TestRLock_HasNoFenceAndWritersGoOnCounting(t *testing.T) {
 func TestRLock_TheNamesBesideALockAreRefused(t *testing.T) {
 	locker := onMini(t, 1).locker()
 	for _, name := range []string{"{name}:sharers", "{name}:wanted", "{name}:slots", "{name}:fence"} {
-		_, err := locker.TryRLock(t.Context(), name)
+		_, err := locker.TryLock(t.Context(), name, redlock.Shared())
 		requireIs(t, err, redlock.ErrInvalid)
 		require.ErrorContains(t, err, name)
 	}

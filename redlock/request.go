@@ -28,7 +28,7 @@ type lockOption func(*request)
 func (f lockOption) applyLock(r *request) { f(r) }
 
 // given are options that the call itself was given, and has not from its Locker.
-type given uint8
+type given uint16
 
 const (
 	givenGrace given = 1 << iota
@@ -38,6 +38,8 @@ const (
 	givenMetadata
 	givenTokenSource
 	givenOwner
+	givenShared
+	givenSlots
 )
 
 // request is what one call asks for. The Locker has one with its defaults.
@@ -54,7 +56,7 @@ type request struct {
 	owner     string
 	source    func() (string, error) // nil means random tokens
 	token     string                 // that source has made for the next round
-	limit     int                    // how many permits there are
+	slots     int                    // how many slots there are
 	block     uint64                 // how many fencing tokens the round asks for; 0 means one
 	call      *call                  // nil if nobody wants its number
 }
@@ -109,8 +111,10 @@ func (c *config) request(r *request, name string, opts []LockOption) (err error)
 		return invalid("the name is empty")
 	case engine.Reserved(r.key):
 		return invalid("the name %q: the key %q is one of those that the library sets beside locks", name, r.key)
-	case r.Kind.HasSlots() && (r.limit < 1 || r.limit > engine.MaxSlots):
-		return invalid("the limit %d: must be from 1 to %d", r.limit, engine.MaxSlots)
+	case r.given&givenSlots != 0 && (r.slots < 1 || r.slots > engine.MaxSlots):
+		return invalid("Slots(%d): must be from 1 to %d", r.slots, engine.MaxSlots)
+	case r.given&givenSlots != 0 && r.given&givenShared != 0:
+		return invalid("Slots(%d) beside Shared: a lock is of one kind", r.slots)
 	case r.given&givenOwner != 0 && r.owner == "":
 		return invalid("Owner: the id is empty")
 	case len(r.metadata) > maxMetadataBytes:
@@ -131,7 +135,7 @@ func (c *config) request(r *request, name string, opts []LockOption) (err error)
 	if !r.Renewed {
 		r.MaxHold = NoLimit
 	}
-	r.Kept, r.Slots = r.source != nil, uint16(r.limit)
+	r.Kept, r.Slots = r.source != nil, uint16(r.slots)
 	return cmp.Or(checkText("name", name), checkText("owner id", r.owner), checkText("metadata", r.metadata))
 }
 

@@ -20,7 +20,7 @@ import (
 // read takes a read lock. If it is held when the test ends, it is released.
 func read(tb testing.TB, locker *redlock.Locker, name string, opts ...redlock.LockOption) *redlock.Lock {
 	tb.Helper()
-	return got(locker.TryRLock(tb.Context(), name, opts...))(tb)
+	return got(locker.TryLock(tb.Context(), name, append(opts, redlock.Shared())...))(tb)
 }
 
 // shared waits until so many readers are on each of some servers, all by default.

@@ -17,7 +17,7 @@ const maxTogether = 64
 // one by one, and are released by [Locks.Unlock].
 //
 // names are from 1 to 64, in any order, each once. The options hold for each of the locks; with [WithFencing] each has a fencing token
-// of its own. [Reentrant] is [ErrInvalid]. If the caller holds one of the names already, the error is [ErrDeadlock].
+// of its own. [Reentrant], [Shared] and [Slots] are [ErrInvalid]. If the caller holds one of the names already, the error is [ErrDeadlock].
 //
 // The errors are those of TryLock. In a [*QuorumError] Names are those of the names that others hold. In a Redis Cluster and
 // what is like it the names need a common hash tag, as otherwise the servers refuse the command (CROSSSLOT).
@@ -94,6 +94,8 @@ func (l *Locker) requests(names []string, opts []LockOption) ([]request, error) 
 		case err != nil:
 		case i > 0 && name == sorted[i-1]:
 			err = invalid("the name %q is given twice", name)
+		case req.Kind.Several():
+			err = invalid("%s: the locks of several names are exclusive", req.kindOption())
 		case req.reentrant:
 			err = invalid("Reentrant: of several locks some could be those of another call")
 		}

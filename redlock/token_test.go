@@ -19,11 +19,11 @@ func TestTokenSource_ThatRepeatsDeletesNothingWhereTheAnswerWasNo(t *testing.T) 
 			return func() error { return lock.Unlock(t.Context()) }, err
 		},
 		"RLock": func(t *testing.T, l *redlock.Locker, name string) (func() error, error) {
-			lock, err := l.TryRLock(t.Context(), name, host)
+			lock, err := l.TryLock(t.Context(), name, host, redlock.Shared())
 			return func() error { return lock.Unlock(t.Context()) }, err
 		},
 		"Acquire": func(t *testing.T, l *redlock.Locker, name string) (func() error, error) {
-			lock, err := l.TryAcquire(t.Context(), name, 2, host)
+			lock, err := l.TryLock(t.Context(), name, host, redlock.Slots(2))
 			return func() error { return lock.Unlock(t.Context()) }, err
 		},
 		"LockAll": func(t *testing.T, l *redlock.Locker, name string) (func() error, error) {

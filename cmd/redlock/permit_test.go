@@ -21,7 +21,7 @@ func permits(t *testing.T, on []*testredis.Process, prefix, name string, n int) 
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, locker.Close()) })
 	for i := range n {
-		lock, err := locker.TryAcquire(t.Context(), name, n, redlock.Metadata(fmt.Sprint("of ", i)))
+		lock, err := locker.TryLock(t.Context(), name, redlock.Metadata(fmt.Sprint("of ", i)), redlock.Slots(n))
 		require.NoError(t, err)
 		locks = append(locks, lock)
 		eventuallyShared(t, on, prefix+name, i+1)

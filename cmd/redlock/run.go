@@ -189,14 +189,6 @@ func (c *runCmd) record(events *supervise.Events, run func() (supervise.Report, 
 	return err
 }
 
-// slots is how many permits there are, 0 for a lock.
-func (c *runCmd) slots() int {
-	if c.Slots == nil {
-		return 0
-	}
-	return *c.Slots
-}
-
 func (c *runCmd) killAfter() time.Duration {
 	if c.KillAfter != nil {
 		return *c.KillAfter

@@ -75,13 +75,17 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 	job := &supervise.Job{
 		Rules: rules, Locker: cluster.Locker, Names: append([]string{c.Name}, c.Also...),
 		Options:  []redlock.LockOption{redlock.AutoExtend(), redlock.Metadata(c.Metadata), redlock.Grace(rules.Grace())},
-		Shared:   c.Shared,
-		Slots:    c.slots(),
 		NonBlock: c.Nonblock || c.Wait != nil && *c.Wait == 0,
 		AtLeast:  c.AtLeast,
 		MaxHold:  c.MaxHold,
 		Path:     string(c.Program[0]), Secrets: secretEnv,
 		Failed: c.failed, Events: events,
+	}
+	switch {
+	case c.Shared:
+		job.Options = append(job.Options, redlock.Shared())
+	case c.Slots != nil:
+		job.Options = append(job.Options, redlock.Slots(*c.Slots))
 	}
 	if c.MaxHold > 0 {
 		job.Options = append(job.Options, redlock.MaxHold(c.MaxHold))

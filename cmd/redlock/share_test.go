@@ -22,7 +22,7 @@ func readLocks(t *testing.T, on []*testredis.Process, prefix, name string, n int
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, locker.Close()) })
 	for i := range n {
-		lock, err := locker.TryRLock(t.Context(), name, redlock.Metadata(fmt.Sprint("of ", i)))
+		lock, err := locker.TryLock(t.Context(), name, redlock.Metadata(fmt.Sprint("of ", i)), redlock.Shared())
 		require.NoError(t, err)
 		locks = append(locks, lock)
 	}

@@ -54,22 +54,8 @@ func (c *client) call(s step) {
 		c.withHeld(s, func(h *held) { both(func() { c.extend(ctx, h, s) }, func() { c.giveBack(h) }) })
 	case detach:
 		c.withHeld(s, func(h *held) { c.detach(h, s) })
-	case tryRLock:
-		_, _ = c.acquire(ctx, "TryRLock", name, s, c.plan.timeout, c.locker.TryRLock, redlock.ErrTaken, redlock.ErrNoQuorum)
-	case rLock:
-		_, _ = c.await("RLock", name, s, c.locker.RLock)
-	case tryAcquire:
-		_, _ = c.acquire(ctx, "TryAcquire", name, s, 4*c.plan.timeout, limited(c.locker.TryAcquire), redlock.ErrTaken, redlock.ErrNoQuorum)
-	case acquire:
-		_, _ = c.await("Acquire", name, s, limited(c.locker.Acquire))
-	case doLimited:
-		c.do("DoLimited", name, s, func(ctx context.Context, name string, fn func(context.Context, *redlock.Lock) error, opts ...redlock.LockOption) error {
-			return c.locker.DoLimited(ctx, name, limit, fn, opts...)
-		})
 	case do:
-		c.do("Do", name, s, c.locker.Do)
-	case doRead:
-		c.do("DoRead", name, s, c.locker.DoRead)
+		c.do(name, s)
 	case tryLockAll, lockAll:
 		c.acquireAll(ctx, s)
 	case closeLocker:
@@ -131,26 +117,33 @@ func (c *client) bounded(what string, bound time.Duration, call func() error) er
 }
 
 func (c *client) tryLock(ctx context.Context, name string, s step) (*held, error) {
-	return c.acquire(ctx, "TryLock", name, s, c.plan.timeout, c.locker.TryLock, redlock.ErrTaken, redlock.ErrNoQuorum)
+	bound := c.plan.timeout
+	if s.of == redlock.KindPermit {
+		bound *= 4 // it may try four times
+	}
+	return c.acquire(ctx, "TryLock", name, s, bound, c.locker.TryLock, redlock.ErrTaken, redlock.ErrNoQuorum)
 }
 
 func (c *client) lock(name string, s step) (*held, error) {
-	return c.await("Lock", name, s, c.locker.Lock)
-}
-
-func (c *client) await(what, name string, s step, call taking) (*held, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.limit)
 	defer cancel()
-	return c.acquire(ctx, what, name, s, s.limit, call, nodeerr.ErrClosed, nodeerr.ErrProtocol) // closed nodes, or no Redis before a majority has answered
+	// closed nodes, or no Redis before a majority has answered
+	return c.acquire(ctx, "Lock", name, s, s.limit, c.locker.Lock, nodeerr.ErrClosed, nodeerr.ErrProtocol)
 }
 
-// limit is how many have a permit of a name at a time.
-const limit = 2
+// slots is how many have a slot of a name at a time.
+const slots = 2
 
-func limited(call func(context.Context, string, int, ...redlock.LockOption) (*redlock.Lock, error)) taking {
-	return func(ctx context.Context, name string, opts ...redlock.LockOption) (*redlock.Lock, error) {
-		return call(ctx, name, limit, opts...)
+// options are those of a call of the step.
+func (s step) options() []redlock.LockOption {
+	opts := []redlock.LockOption{redlock.TTL(s.ttl)}
+	switch s.of {
+	case redlock.KindRead:
+		opts = append(opts, redlock.Shared())
+	case redlock.KindPermit:
+		opts = append(opts, redlock.Slots(slots))
 	}
+	return opts
 }
 
 type taking func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error)
@@ -159,8 +152,8 @@ type taking func(context.Context, string, ...redlock.LockOption) (*redlock.Lock,
 func (c *client) acquire(ctx context.Context, what, name string, s step, bound time.Duration, call taking, may ...error) (*held, error) {
 	var won *redlock.Lock
 	late, begin := c.closed.Load(), time.Now()
-	err := c.bounded(what+" "+name, bound, func() (err error) {
-		won, err = call(ctx, name, redlock.TTL(s.ttl))
+	err := c.bounded(fmt.Sprint(what, " ", name, " ", s.of), bound, func() (err error) {
+		won, err = call(ctx, name, s.options()...)
 		return err
 	})
 	c.checkAcquire(ctx, what, name, err, late)
@@ -276,9 +269,7 @@ func (c *client) detach(h *held, s step) {
 }
 
 // do runs a function under a lock.
-type doing func(context.Context, string, func(context.Context, *redlock.Lock) error, ...redlock.LockOption) error
-
-func (c *client) do(what, name string, s step, call doing) {
+func (c *client) do(name string, s step) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*s.limit+unit)
 	defer cancel()
 	c.mu.Lock()
@@ -292,7 +283,7 @@ func (c *client) do(what, name string, s step, call doing) {
 	}()
 	late, ran, begin := c.closed.Load(), false, time.Now()
 	var h *held
-	err := call(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
+	err := c.locker.Do(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
 		c.runs.Add(1)
 		ran = true
 		h = c.take(lock, name, begin, step{ttl: s.ttl, watch: true})
@@ -311,11 +302,11 @@ func (c *client) do(what, name string, s step, call doing) {
 			c.run.violate("%v: the context of a function goes on after Close", c)
 		}
 		return nil
-	}, redlock.TTL(s.ttl))
-	c.run.note("%v: %s %s: %.60q", c, what, name, fmt.Sprint(err))
+	}, s.options()...)
+	c.run.note("%v: Do %s %s: %.60q", c, name, s.of, fmt.Sprint(err))
 	switch {
 	case !ran:
-		c.checkAcquire(ctx, what, name, err, late)
+		c.checkAcquire(ctx, "Do", name, err, late)
 	case h.valid():
 		c.run.violate("%v: %s is held after Do: %v", c, h.token, err)
 	case err == nil:

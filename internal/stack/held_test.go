@@ -88,8 +88,8 @@ func (h *held) checkLimit(others []*held) {
 			return
 		}
 	}
-	if len(valid) > limit {
-		h.client.run.violate("%s is the permit number %d of %d", h.token, len(valid), limit)
+	if len(valid) > slots {
+		h.client.run.violate("%s has one of %d slots of %d", h.token, len(valid), slots)
 	}
 }
 

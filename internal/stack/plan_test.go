@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // plan is what happens in a run: who calls what when, and what goes wrong on which server.
@@ -35,7 +37,8 @@ type clientPlan struct {
 type step struct {
 	pause time.Duration // before it
 	kind  stepKind
-	which int // which name, node or lock
+	of    redlock.Kind // that is taken
+	which int          // which name, node or lock
 	ttl   time.Duration
 	limit time.Duration // of the call's context
 	watch bool          // the lock's Done is watched
@@ -57,12 +60,6 @@ const (
 	do            // its function takes as long as the limit
 	tryLockAll
 	lockAll
-	tryRLock
-	rLock
-	doRead
-	tryAcquire
-	acquire
-	doLimited
 	closeLocker
 	closeNode
 	closeClient  // the Locker, and at once the nodes
@@ -72,7 +69,7 @@ const (
 
 var stepNames = [numSteps]string{
 	"TryLock", "Unlock", "Lock", "Extend", "TryLock, cancelled", "Extend, cancelled", "Unlock twice", "Extend and Unlock",
-	"Lock with a context that is over", "Detach", "Do", "TryLockAll", "LockAll", "TryRLock", "RLock", "DoRead", "TryAcquire", "Acquire", "DoLimited", "Locker.Close", "Node.Close", "Locker.Close, Node.Close",
+	"Lock with a context that is over", "Detach", "Do", "TryLockAll", "LockAll", "Locker.Close", "Node.Close", "Locker.Close, Node.Close",
 	"TryLock, cancelled, Locker.Close, Node.Close",
 }
 
@@ -143,14 +140,16 @@ func newStep(d dice, p *plan) step {
 	s := step{
 		pause: upTo(d, 10, 5*unit),
 		kind: pick(d, tryLock, tryLock, tryLock, unlock, unlock, unlock, lock, lock, extend, extend,
-			tryLockCancelled, tryLockCancelled, extendCancelled, unlockTwice, extendUnlock, lockCancelled, detach, do, do, tryLockAll, lockAll,
-			tryRLock, rLock, rLock, doRead, tryAcquire, acquire, acquire, doLimited),
+			tryLockCancelled, tryLockCancelled, extendCancelled, unlockTwice, extendUnlock, lockCancelled, detach, do, do, tryLockAll, lockAll),
 		which: d.roll(16),
 		ttl:   p.ttl,
 		limit: upTo(d, 20, unit),
 		watch: d.roll(2) == 0,
 	}
-	if s.kind == lock || s.kind == lockAll || s.kind == rLock || s.kind == acquire || (s.kind == do || s.kind == doRead || s.kind == doLimited) && oneIn(d, 3) {
+	if oneIn(d, 4) {
+		s.kind, s.of = pick(d, tryLock, lock, lock, do), pick(d, redlock.KindRead, redlock.KindPermit)
+	}
+	if s.kind == lock || s.kind == lockAll || s.kind == do && oneIn(d, 3) {
 		s.limit *= 20
 	}
 	if oneIn(d, 60) {

@@ -168,7 +168,7 @@ func TestLeader_ReadersAndPermitsLeadNobody(t *testing.T) {
 			}
 			require.ErrorIs(t, err, election.ErrNoLeader)
 			for range 2 {
-				reader, err := readers.RLock(t.Context(), "leader")
+				reader, err := readers.Lock(t.Context(), "leader", redlock.Shared())
 				require.NoError(t, err)
 				_, err = e.Leader(t.Context())
 				require.ErrorIs(t, err, election.ErrNoLeader)

@@ -63,14 +63,14 @@ func TestRLock_ReadersShareALockThatKeepsWritersOut(t *testing.T) {
 		readers, writers := cluster.Locker(), cluster.Locker()
 		read := func(locker *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
 			t.Helper()
-			lock, err := locker.RLock(t.Context(), "name", opts...)
+			lock, err := locker.Lock(t.Context(), "name", append(opts, redlock.Shared())...)
 			require.NoError(t, err)
 			return lock
 		}
 		first, second := read(readers, redlock.AutoExtend()), read(writers, redlock.TTL(time.Minute))
 		writer := lockBeside(t, writers, "name")
 		cluster.Advance(2 * time.Second)
-		_, err := readers.TryRLock(t.Context(), "name")
+		_, err := readers.TryLock(t.Context(), "name", redlock.Shared())
 		require.ErrorIs(t, err, redlock.ErrTaken, "a writer waits")
 		require.NoError(t, first.Unlock(t.Context()))
 		cluster.Advance(2 * time.Second)
@@ -95,16 +95,16 @@ func TestAcquire_PermitsAreSharedByAsManyAsThereAre(t *testing.T) {
 		one, two := cluster.Locker(), cluster.Locker()
 		permit := func(locker *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
 			t.Helper()
-			lock, err := locker.Acquire(t.Context(), "name", 2, opts...)
+			lock, err := locker.Lock(t.Context(), "name", append(opts, redlock.Slots(2))...)
 			require.NoError(t, err)
 			return lock
 		}
 		kept, abandoned := permit(one, redlock.AutoExtend()), permit(two, redlock.TTL(10*time.Second))
-		_, err := two.TryAcquire(t.Context(), "name", 2)
+		_, err := two.TryLock(t.Context(), "name", redlock.Slots(2))
 		require.ErrorIs(t, err, redlock.ErrTaken, "none is free")
 		waited := make(chan *redlock.Lock, 1)
 		go func() {
-			lock, err := one.Acquire(t.Context(), "name", 2, redlock.TTL(time.Minute))
+			lock, err := one.Lock(t.Context(), "name", redlock.TTL(time.Minute), redlock.Slots(2))
 			if assert.NoError(t, err) {
 				waited <- lock
 			}

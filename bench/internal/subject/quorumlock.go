@@ -111,7 +111,7 @@ func (c readClient) Writer(name string) Caller { return lockClient{c.quorumlockC
 type readCaller struct{ quorumlockCaller }
 
 func (c *readCaller) Acquire(ctx context.Context) (err error) {
-	c.lock, err = c.locker.RLock(ctx, c.name)
+	c.lock, err = c.locker.Lock(ctx, c.name, redlock.Shared())
 	return err
 }
 
@@ -136,7 +136,7 @@ func (c permitClient) Caller(name string) Caller {
 type permitCaller struct{ quorumlockCaller }
 
 func (c *permitCaller) Acquire(ctx context.Context) (err error) {
-	c.lock, err = c.locker.Acquire(ctx, c.name, Permits)
+	c.lock, err = c.locker.Lock(ctx, c.name, redlock.Slots(Permits))
 	return err
 }
 

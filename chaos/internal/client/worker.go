@@ -98,6 +98,17 @@ func (c Call) options() []redlock.LockOption {
 	return options
 }
 
+// taking are the options of a call that takes a lock.
+func (c Call) taking() []redlock.LockOption {
+	switch {
+	case c.Limit > 0:
+		return append(c.options(), redlock.Slots(c.Limit))
+	case c.Reads:
+		return append(c.options(), redlock.Shared())
+	}
+	return c.options()
+}
+
 func (w *Worker) beginCall(kind history.Kind, name string, c Call) (*redlock.Locker, *history.Op) {
 	k, _, _ := strings.Cut(name, "-")
 	locker, id := w.locker(k)
@@ -121,26 +132,14 @@ func (w *Worker) got(op *history.Op, lock *redlock.Lock) *Hold {
 	return h
 }
 
-// Acquire calls Lock or TryLock, or RLock or TryRLock, or Acquire or TryAcquire. It returns nil if the lock was not got.
+// Acquire calls Lock or TryLock. It returns nil if the lock was not got.
 func (w *Worker) Acquire(ctx context.Context, name string, c Call) *Hold {
 	locker, op := w.beginCall(history.Acquire, name, c)
 	take := locker.Lock
-	switch try := c.Way == history.Trying; {
-	case c.Limit > 0:
-		take = func(ctx context.Context, name string, opts ...redlock.LockOption) (*redlock.Lock, error) {
-			if try {
-				return locker.TryAcquire(ctx, name, c.Limit, opts...)
-			}
-			return locker.Acquire(ctx, name, c.Limit, opts...)
-		}
-	case try && c.Reads:
-		take = locker.TryRLock
-	case try:
+	if c.Way == history.Trying {
 		take = locker.TryLock
-	case c.Reads:
-		take = locker.RLock
 	}
-	lock, err := take(ctx, name, c.options()...)
+	lock, err := take(ctx, name, c.taking()...)
 	if err != nil {
 		w.end(ctx, op, err)
 		return nil
@@ -189,10 +188,10 @@ func (w *Worker) Others(name string, n int) []string {
 	return names
 }
 
-// Do calls Do, DoRead or DoLimited. Its function is recorded as a hold, and its end as an Unlock.
+// Do calls Do. Its function is recorded as a hold, and its end as an Unlock.
 func (w *Worker) Do(ctx context.Context, name string, c Call, fn func(context.Context, *Hold)) {
 	c.Renews = false // it is said without the option
-	options := c.options()
+	options := c.taking()
 	c.Renews = true
 	locker, op := w.beginCall(history.Acquire, name, c)
 	var unlock *history.Op
@@ -203,15 +202,7 @@ func (w *Worker) Do(ctx context.Context, name string, c Call, fn func(context.Co
 		unlock = w.begin(history.Op{Kind: history.Unlock, Name: name, Hold: h.ID})
 		return nil
 	}
-	var err error
-	switch {
-	case c.Limit > 0:
-		err = locker.DoLimited(ctx, name, c.Limit, held, options...)
-	case c.Reads:
-		err = locker.DoRead(ctx, name, held, options...)
-	default:
-		err = locker.Do(ctx, name, held, options...)
-	}
+	err := locker.Do(ctx, name, held, options...)
 	if unlock == nil {
 		unlock = op
 	}

@@ -54,7 +54,7 @@ const Nemesis = "nemesis"
 
 // Ways to acquire.
 const (
-	Waiting   = "lock"      // Lock or Do, which wait; RLock or DoRead; Acquire or DoLimited
+	Waiting   = "lock"      // Lock or Do, which wait
 	Trying    = "try"       // TryLock, TryRLock, TryAcquire
 	Together  = "together"  // LockAll or TryLockAll, of which each name has an operation
 	Reentrant = "reentrant" // with the option Reentrant, by the owner who holds the lock in Outer
@@ -92,8 +92,8 @@ type Op struct {
 	Outer    string `json:"o,omitempty"`      // of an Acquire by re-entry: the hold of the same owner that it adds to
 	Locker   string `json:"l,omitempty"`      // the Locker, unique among all processes
 	Way      string `json:"way,omitempty"`    // how it was acquired
-	Reads    bool   `json:"reads,omitempty"`  // it is RLock, TryRLock or DoRead; or if it was got, a lock that readers share
-	Limit    int    `json:"limit,omitempty"`  // how many permits there are, if it is Acquire, TryAcquire or DoLimited; or if it was got, a permit
+	Reads    bool   `json:"reads,omitempty"`  // it is to be a shared lock; or if it was got, it is one
+	Limit    int    `json:"limit,omitempty"`  // how many slots there are, if it is to have one; or if it was got, has one
 	TTL      int64  `json:"ttl,omitempty"`    // nanoseconds
 	Renews   bool   `json:"renews,omitempty"` // of an Acquire or Attach: AutoExtend
 	Validity int64  `json:"valid,omitempty"`  // nanoseconds, what was left at End

@@ -24,16 +24,6 @@ func TryLock(ctx context.Context, locker *redlock.Locker, name string, opts ...r
 	return try(ctx, locker, []string{name}, func() (*redlock.Lock, error) { return locker.TryLock(ctx, name, opts...) })
 }
 
-// TryRLock is TryLock for [redlock.Locker.TryRLock].
-func TryRLock(ctx context.Context, locker *redlock.Locker, name string, opts ...redlock.LockOption) (*redlock.Lock, error) {
-	return try(ctx, locker, []string{name}, func() (*redlock.Lock, error) { return locker.TryRLock(ctx, name, opts...) })
-}
-
-// TryAcquire is TryLock for [redlock.Locker.TryAcquire].
-func TryAcquire(ctx context.Context, locker *redlock.Locker, name string, limit int, opts ...redlock.LockOption) (*redlock.Lock, error) {
-	return try(ctx, locker, []string{name}, func() (*redlock.Lock, error) { return locker.TryAcquire(ctx, name, limit, opts...) })
-}
-
 // TryLockAll is TryLock for [redlock.Locker.TryLockAll].
 func TryLockAll(ctx context.Context, locker *redlock.Locker, names []string, opts ...redlock.LockOption) (*redlock.Locks, error) {
 	return try(ctx, locker, names, func() (*redlock.Locks, error) { return locker.TryLockAll(ctx, names, opts...) })

@@ -87,14 +87,14 @@ func (f *facts) tryLock(ctx context.Context, o *Options, name string) (err error
 	if err = errors.Join(err, held.Unlock(ctx)); err != nil || !o.Shared {
 		return err
 	}
-	reader, err := locker.TryRLock(ctx, name)
+	reader, err := locker.TryLock(ctx, name, redlock.Shared())
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(reader.Extend(ctx, 2*trialTTL), reader.Unlock(ctx)); err != nil {
 		return err
 	}
-	permit, err := locker.TryAcquire(ctx, name, 1)
+	permit, err := locker.TryLock(ctx, name, redlock.Slots(1))
 	if err != nil {
 		return err
 	}

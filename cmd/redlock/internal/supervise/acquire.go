@@ -111,14 +111,6 @@ func (a *attempt) take(ctx context.Context, j *Job) {
 		locks, a.err = contest.TryLockAll(ctx, j.Locker, j.Names, j.Options...)
 	case len(j.Names) > 1:
 		locks, a.err = j.Locker.LockAll(ctx, j.Names, j.Options...)
-	case j.Shared && j.NonBlock:
-		lock, a.err = contest.TryRLock(ctx, j.Locker, name, j.Options...)
-	case j.Shared:
-		lock, a.err = j.Locker.RLock(ctx, name, j.Options...)
-	case j.Slots > 0 && j.NonBlock:
-		lock, a.err = contest.TryAcquire(ctx, j.Locker, name, j.Slots, j.Options...)
-	case j.Slots > 0:
-		lock, a.err = j.Locker.Acquire(ctx, name, j.Slots, j.Options...)
 	case j.NonBlock:
 		lock, a.err = contest.TryLock(ctx, j.Locker, name, j.Options...)
 	default:

@@ -24,8 +24,6 @@ type Job struct {
 	Names   []string        // of the locks, which are taken together; what is said is about the first
 	Options []redlock.LockOption
 
-	Shared   bool          // it is a read lock
-	Slots    int           // it is a permit, of so many; 0 means none
 	NonBlock bool          // do not wait for the lock
 	Wait     time.Duration // how long to wait for it; 0 means for ever
 	AtLeast  time.Duration // how long the lock stays at least

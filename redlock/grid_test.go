@@ -1,0 +1,171 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// calls are those that take locks: of one name or several, for a handle or a function, with a wait or without. Each returns the kind of the
+// lock that it got, and releases it.
+var calls = []struct {
+	name string
+	call func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (redlock.Kind, error)
+}{
+	{"Lock", func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (redlock.Kind, error) {
+		return released(l.Lock(ctx, name, opts...))
+	}},
+	{"TryLock", func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (redlock.Kind, error) {
+		return released(l.TryLock(ctx, name, opts...))
+	}},
+	{"Do", func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (kind redlock.Kind, _ error) {
+		return kind, l.Do(ctx, name, func(_ context.Context, lock *redlock.Lock) error {
+			kind = lock.Kind()
+			return nil
+		}, opts...)
+	}},
+	{"TryDo", func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (kind redlock.Kind, _ error) {
+		return kind, l.TryDo(ctx, name, func(_ context.Context, lock *redlock.Lock) error {
+			kind = lock.Kind()
+			return nil
+		}, opts...)
+	}},
+	{"LockAll", func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (redlock.Kind, error) {
+		return releasedAll(l.LockAll(ctx, []string{name, name + "-too"}, opts...))
+	}},
+	{"TryLockAll", func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (redlock.Kind, error) {
+		return releasedAll(l.TryLockAll(ctx, []string{name, name + "-too"}, opts...))
+	}},
+	{"DoAll", func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (kind redlock.Kind, _ error) {
+		return kind, l.DoAll(ctx, []string{name, name + "-too"}, func(_ context.Context, locks *redlock.Locks) error {
+			kind = locks.Lock(name).Kind()
+			return nil
+		}, opts...)
+	}},
+	{"TryDoAll", func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (kind redlock.Kind, _ error) {
+		return kind, l.TryDoAll(ctx, []string{name, name + "-too"}, func(_ context.Context, locks *redlock.Locks) error {
+			kind = locks.Lock(name).Kind()
+			return nil
+		}, opts...)
+	}},
+}
+
+func released(lock *redlock.Lock, err error) (redlock.Kind, error) {
+	if err != nil {
+		return "", err
+	}
+	return lock.Kind(), lock.Unlock(context.Background())
+}
+
+func releasedAll(locks *redlock.Locks, err error) (redlock.Kind, error) {
+	if err != nil {
+		return "", err
+	}
+	return locks.Lock(locks.Names()[0]).Kind(), locks.Unlock(context.Background())
+}
+
+// Each cell has what the calls of the columns come to with an option of the row: for an exclusive lock, a shared one and a slot, in this
+// order, the kind of the lock that they get (e, s or p), or - for ErrInvalid.
+var grid = map[string]struct {
+	option redlock.LockOption
+	cells  string
+}{
+	//                                            Lock TryLock Do TryDo LockAll TryLockAll DoAll TryDoAll
+	"no option":     {nil, "                      esp  esp    esp esp   e--     e--        e--   e--"},
+	"TTL":           {redlock.TTL(long), "        esp  esp    esp esp   e--     e--        e--   e--"},
+	"AutoExtend":    {redlock.AutoExtend(), "     esp  esp    esp esp   e--     e--        e--   e--"},
+	"MaxHold":       {redlock.MaxHold(long), "    ---  ---    esp esp   ---     ---        e--   e--"},
+	"Grace":         {redlock.Grace(1), "         esp  esp    esp esp   e--     e--        e--   e--"},
+	"MaxWait":       {redlock.MaxWait(long), "    esp  ---    esp ---   e--     ---        e--   ---"},
+	"MaxOutage":     {redlock.MaxOutage(long), "  esp  ---    esp ---   e--     ---        e--   ---"},
+	"Metadata":      {redlock.Metadata("text"), " esp  esp    esp esp   e--     e--        e--   e--"},
+	"TokenSource":   {redlock.TokenSource(nil), " esp  esp    esp esp   e--     e--        e--   e--"},
+	"Owner":         {redlock.Owner("me"), "      esp  esp    esp esp   e--     e--        e--   e--"},
+	"Reentrant":     {redlock.Reentrant(), "      esp  esp    esp esp   ---     ---        ---   ---"},
+	"Shared":        {redlock.Shared(), "         ss-  ss-    ss- ss-   ---     ---        ---   ---"},
+	"Slots":         {redlock.Slots(2), "         p-p  p-p    p-p p-p   ---     ---        ---   ---"},
+	"Slots, none":   {redlock.Slots(0), "         ---  ---    --- ---   ---     ---        ---   ---"},
+	"Slots, many":   {redlock.Slots(1025), "      ---  ---    --- ---   ---     ---        ---   ---"},
+	"Slots, beyond": {redlock.Slots(65537), "     ---  ---    --- ---   ---     ---        ---   ---"},
+}
+
+var letters = map[redlock.Kind]string{redlock.KindLock: "e", redlock.KindRead: "s", redlock.KindPermit: "p"}
+
+func TestCalls_WithEachKindAndEachOption(t *testing.T) {
+	t.Parallel()
+	locker := onMini(t, 1).locker()
+	for row, g := range grid {
+		var came []string
+		for _, c := range calls {
+			cell := ""
+			for i, kind := range [][]redlock.LockOption{nil, {redlock.Shared()}, {redlock.Slots(3)}} {
+				if opts := kind; g.option != nil {
+					kind = append(opts, g.option)
+				}
+				got, err := c.call(t.Context(), locker, fmt.Sprint(row, c.name, i), kind)
+				switch {
+				case err == nil:
+					cell += letters[got]
+				case errors.Is(err, redlock.ErrInvalid):
+					cell += "-"
+				default:
+					require.NoError(t, err, "%s with %s", c.name, row)
+				}
+			}
+			came = append(came, cell)
+		}
+		require.Equal(t, strings.Fields(g.cells), came, row)
+	}
+}
+
+// Who adds a call or an option adds what they come to.
+func TestCalls_TheGridHasEachCallAndEachOption(t *testing.T) {
+	t.Parallel()
+	var taking []string
+	options := map[string]bool{}
+	files, err := os.ReadDir(".")
+	require.NoError(t, err)
+	for _, file := range files {
+		if strings.HasSuffix(file.Name(), "_test.go") || !strings.HasSuffix(file.Name(), ".go") {
+			continue
+		}
+		source, err := parser.ParseFile(token.NewFileSet(), file.Name(), nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range source.Decls {
+			f, is := d.(*ast.FuncDecl)
+			if !is || !f.Name.IsExported() {
+				continue
+			}
+			if results := f.Type.Results; f.Recv == nil && results != nil {
+				if result, is := results.List[0].Type.(*ast.Ident); is && slices.Contains([]string{"LockOption", "DefaultOption"}, result.Name) {
+					options[f.Name.Name] = true
+				}
+			}
+			params := f.Type.Params.List
+			if f.Recv != nil && len(params) > 0 {
+				if rest, is := params[len(params)-1].Type.(*ast.Ellipsis); is && rest.Elt.(*ast.Ident).Name == "LockOption" {
+					taking = append(taking, f.Name.Name)
+				}
+			}
+		}
+	}
+	var have []string
+	for _, c := range calls {
+		have = append(have, c.name)
+	}
+	require.ElementsMatch(t, append(have, "Attach"), taking)
+	require.Subset(t, slices.Collect(maps.Keys(grid)), slices.Collect(maps.Keys(options)))
+	require.NotEmpty(t, options)
+}
