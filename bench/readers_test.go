@@ -32,9 +32,9 @@ const (
 func BenchmarkU_Readers(b *testing.B) {
 	for _, inside := range []int{64, 1024} {
 		b.Run(fmt.Sprintf("inside=%d", inside), func(b *testing.B) {
-			each(b, subject.Named("quorumlock", "quorumlock-lock", "quorumlock-read"), 5, func(b *testing.B, s subject.Subject, servers []*testredis.Process) {
+			each(b, subject.Named("quorumlock", "quorumlock-lock", "quorumlock-shared"), 5, func(b *testing.B, s subject.Subject, servers []*testredis.Process) {
 				client := open(b, s, servers, manyCallers, ampleTimeout)
-				shared := s.Name == "quorumlock-read"
+				shared := s.Name == "quorumlock-shared"
 				callers := make(crowd, manyCallers)
 				for i := range callers {
 					callers[i] = keep(b, client, inside/manyCallers, func(j int) string {
@@ -111,7 +111,7 @@ func (k *keeper) Release(ctx context.Context) error {
 // counts that too.
 func BenchmarkV_WriterAmongReaders(b *testing.B) {
 	servers := testredis.Real(b, 5)
-	readers, writers := subject.Named("quorumlock-read")[0], subject.Named("quorumlock-lock")[0]
+	readers, writers := subject.Named("quorumlock-shared")[0], subject.Named("quorumlock-lock")[0]
 	for _, where := range []string{"same", "other"} {
 		b.Run("subject=quorumlock/nodes=5/process="+where, func(b *testing.B) {
 			addrs := empty(b, servers)

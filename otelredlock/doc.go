@@ -26,8 +26,8 @@
 //
 // # Traces
 //
-// Each call is a span, a child of the span in the context that the call was given: "redlock acquire" (Lock, TryLock, Do, TryDo,
-// RLock, TryRLock, DoRead), "redlock attach", "redlock extend" and "redlock unlock". The commands that it sent to the nodes are children of it, such as
+// Each call is a span, a child of the span in the context that the call was given: "redlock acquire" (Lock, TryLock, Do,
+// TryDo), "redlock attach", "redlock extend" and "redlock unlock". The commands that it sent to the nodes are children of it, such as
 // "SET 10.0.0.1:6379", in the form of the semantic conventions for Redis, and the verdicts of its rounds are span events. The
 // wait for other holders is a child of it too, "redlock wait". A lock that ends is a span "redlock hold", from its
 // acquire to its end, with its renewals as span events; it is linked to the span of the acquire, as are extends and unlocks.

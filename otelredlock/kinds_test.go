@@ -37,29 +37,29 @@ func TestObserver_ThatHearsOfNoEndsOfLocksKeepsABoundedNumberOfThem(t *testing.T
 	const many = 100_000 // which a program may well hold
 	m := newTelemetry(t, unsampled())
 	for i := range uint64(otelredlock.KeepMost) + 10 {
-		m.observe(event.Acquire{Kind: "lock", Context: t.Context(), Call: i + 1, Op: event.OpAcquire})
+		m.observe(event.Acquire{Kind: "exclusive", Context: t.Context(), Call: i + 1, Op: event.OpAcquire})
 		if i+1 == many {
 			_, held, _ := m.observer.Kept()
 			require.Equal(t, many, held)
-			require.EqualValues(t, many, m.values("redlock.lock.held")["kind=lock"])
+			require.EqualValues(t, many, m.values("redlock.lock.held")["kind=exclusive"])
 		}
 	}
 	_, held, _ := m.observer.Kept()
 	require.Equal(t, 10, held, "the others are forgotten")
-	require.EqualValues(t, 10, m.values("redlock.lock.held")["kind=lock"])
-	m.observe(event.Extend{Kind: "lock", Context: context.Background(), Call: 1 << 32, Lock: 1, Renewal: true, Validity: time.Second})
-	require.EqualValues(t, 11, m.values("redlock.lock.held")["kind=lock"], "one that is renewed is known again")
-	m.observe(event.End{Kind: "lock", Context: t.Context(), Call: 2, Err: redlock.ErrReleased})
-	require.EqualValues(t, 11, m.values("redlock.lock.held")["kind=lock"], "one that is forgotten is not subtracted again")
+	require.EqualValues(t, 10, m.values("redlock.lock.held")["kind=exclusive"])
+	m.observe(event.Extend{Kind: "exclusive", Context: context.Background(), Call: 1 << 32, Lock: 1, Renewal: true, Validity: time.Second})
+	require.EqualValues(t, 11, m.values("redlock.lock.held")["kind=exclusive"], "one that is renewed is known again")
+	m.observe(event.End{Kind: "exclusive", Context: t.Context(), Call: 2, Err: redlock.ErrReleased})
+	require.EqualValues(t, 11, m.values("redlock.lock.held")["kind=exclusive"], "one that is forgotten is not subtracted again")
 }
 
 // Ends alone have no Acquire that they could be subtracted from.
 func TestObserver_ThatHearsOfEndsAloneCountsNoHeldLocks(t *testing.T) {
 	t.Parallel()
 	m := newTelemetry(t)
-	m.observe(event.End{Kind: "lock", Context: t.Context(), Call: 1, Err: redlock.ErrReleased})
-	require.Zero(t, m.values("redlock.lock.held")["kind=lock"])
-	require.EqualValues(t, 1, m.values("redlock.lock.hold.duration")["end=released kind=lock"])
+	m.observe(event.End{Kind: "exclusive", Context: t.Context(), Call: 1, Err: redlock.ErrReleased})
+	require.Zero(t, m.values("redlock.lock.held")["kind=exclusive"])
+	require.EqualValues(t, 1, m.values("redlock.lock.hold.duration")["end=released kind=exclusive"])
 	require.Len(t, m.named("redlock hold"), 1)
 }
 

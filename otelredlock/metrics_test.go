@@ -26,14 +26,14 @@ func TestMetrics_OfARealWorkload(t *testing.T) {
 	m := newTelemetry(t)
 	servers := testredis.Real(t, 3)
 	contend(m, servers)
-	m.eventually("redlock.lock.hold.duration", "end=released kind=lock", 2)
+	m.eventually("redlock.lock.hold.duration", "end=released kind=exclusive", 2)
 	m.eventually("redlock.unlock.duration", "outcome=released", 2)
-	require.EqualValues(t, 2, m.values("redlock.acquire.duration")["call=lock kind=lock outcome=acquired"])
-	require.EqualValues(t, 2, m.values("redlock.acquire.wait")["kind=lock outcome=acquired"])
-	require.EqualValues(t, 2, m.values("redlock.acquire.rounds")["kind=lock outcome=acquired"])
+	require.EqualValues(t, 2, m.values("redlock.acquire.duration")["call=lock kind=exclusive outcome=acquired"])
+	require.EqualValues(t, 2, m.values("redlock.acquire.wait")["kind=exclusive outcome=acquired"])
+	require.EqualValues(t, 2, m.values("redlock.acquire.rounds")["kind=exclusive outcome=acquired"])
 	require.EqualValues(t, 2, m.values("redlock.round.duration")["operation=acquire outcome=done"])
 	require.Positive(t, m.values("redlock.round.duration")["operation=acquire outcome=taken"])
-	require.Zero(t, m.values("redlock.lock.held")["kind=lock"])
+	require.Zero(t, m.values("redlock.lock.held")["kind=exclusive"])
 	require.Len(t, m.values("redlock.node.up"), 3)
 	require.Len(t, m.values("redlock.node.disconnects"), 3)
 
@@ -58,11 +58,11 @@ func TestMetrics_OfEveryEvent(t *testing.T) {
 		event.Turn{Received: true},
 		event.Stuck{}, event.Heal{}, event.Heal{}, event.ForceUnlock{},
 		event.Extend{Context: ctx, Err: redlock.ErrLost},
-		event.Extend{Kind: "lock", Context: ctx, Lock: 1, Renewal: true, Left: time.Second, Validity: 2 * time.Second},
+		event.Extend{Kind: "exclusive", Context: ctx, Lock: 1, Renewal: true, Left: time.Second, Validity: 2 * time.Second},
 		event.Unlock{Context: ctx, Err: context.Canceled}, event.Unlock{Context: ctx, Handoff: true, Err: context.Canceled},
-		event.Acquire{Kind: "lock", Context: ctx, Op: event.OpAttach, Err: redlock.ErrNotHeld},
-		event.Acquire{Kind: "lock", Context: ctx, Op: event.OpAcquire, Err: redlock.ErrDeadlock, Try: true},
-		event.Acquire{Kind: "lock", Context: ctx, Op: event.OpAcquire, Reentered: true},
+		event.Acquire{Kind: "exclusive", Context: ctx, Op: event.OpAttach, Err: redlock.ErrNotHeld},
+		event.Acquire{Kind: "exclusive", Context: ctx, Op: event.OpAcquire, Err: redlock.ErrDeadlock, Try: true},
+		event.Acquire{Kind: "exclusive", Context: ctx, Op: event.OpAcquire, Reentered: true},
 		event.NodeUp{Addr: "a:1", At: now, Quarantined: true, Left: time.Hour},
 		event.NodeUp{Addr: "b:1", At: now.Add(-2 * time.Hour), Quarantined: true, Left: time.Hour},
 		event.Quarantine{Addr: "b:1", At: now, Quarantined: true, Left: time.Hour},
@@ -85,9 +85,9 @@ func TestMetrics_OfEveryEvent(t *testing.T) {
 		"redlock.extend.validity_left":  {"renewal=false": 1, "renewal=true": 1},
 		"redlock.renewal.margin":        {"": 1},
 		"redlock.unlock.duration":       {"outcome=canceled": 2},
-		"redlock.acquire.duration":      {"call=attach kind=lock outcome=not_held": 1, "call=try_lock kind=lock outcome=deadlock": 1, "call=lock kind=lock outcome=acquired": 1},
+		"redlock.acquire.duration":      {"call=attach kind=exclusive outcome=not_held": 1, "call=try_lock kind=exclusive outcome=deadlock": 1, "call=lock kind=exclusive outcome=acquired": 1},
 		"redlock.acquire.wait":          {},
-		"redlock.lock.held":             {"kind=lock": 1, "kind=read": 0, "kind=permit": 0}, // the one that is renewed
+		"redlock.lock.held":             {"kind=exclusive": 1, "kind=shared": 0, "kind=slot": 0}, // the one that is renewed
 		"redlock.node.up":               nodes(1, 1, 1, 0),
 		"redlock.node.quarantined":      nodes(1, 1, 1, 0),
 		"redlock.node.disconnects":      nodes(0, 0, 0, 1, 0),
@@ -117,8 +117,8 @@ func TestMetrics_AreThoseOfPromredlockInPrometheus(t *testing.T) {
 	require.NoError(t, err)
 	ctx := t.Context()
 	for _, e := range []event.Event{
-		event.Vote{Addr: "a:1", Late: true}, event.Round{Late: true}, event.Acquire{Kind: "lock", Context: ctx, Op: event.OpAcquire},
-		event.Extend{Context: ctx, Renewal: true, Validity: 1}, event.Unlock{Context: ctx}, event.End{Kind: "lock", Context: ctx, Err: redlock.ErrLost},
+		event.Vote{Addr: "a:1", Late: true}, event.Round{Late: true}, event.Acquire{Kind: "exclusive", Context: ctx, Op: event.OpAcquire},
+		event.Extend{Context: ctx, Renewal: true, Validity: 1}, event.Unlock{Context: ctx}, event.End{Kind: "exclusive", Context: ctx, Err: redlock.ErrLost},
 		event.NodeUp{Addr: "a:1"},
 	} {
 		observer.Observe(e)
@@ -173,12 +173,12 @@ func BenchmarkObserver(b *testing.B) {
 					observer.Observe(event.Vote{At: now, Call: acquire, Op: event.OpAcquire, Node: node, Addr: addr, Answer: event.AnswerYes, Took: 1000})
 				}
 				observer.Observe(event.Round{At: now, Call: acquire, Op: event.OpAcquire, Took: 1000})
-				observer.Observe(event.Acquire{Kind: "lock", Context: ctx, Call: acquire, Op: event.OpAcquire, Start: now, Took: 1000, Rounds: 1})
+				observer.Observe(event.Acquire{Kind: "exclusive", Context: ctx, Call: acquire, Op: event.OpAcquire, Start: now, Took: 1000, Rounds: 1})
 				for node, addr := range addrs {
 					observer.Observe(event.Vote{At: now, Call: unlock, Op: event.OpUnlock, Node: node, Addr: addr, Answer: event.AnswerYes, Took: 1000})
 				}
 				observer.Observe(event.Round{At: now, Call: unlock, Op: event.OpUnlock, Took: 1000})
-				observer.Observe(event.End{Kind: "lock", Context: ctx, Call: acquire, Start: now, Held: 1000, Err: redlock.ErrReleased})
+				observer.Observe(event.End{Kind: "exclusive", Context: ctx, Call: acquire, Start: now, Held: 1000, Err: redlock.ErrReleased})
 				observer.Observe(event.Unlock{Context: ctx, Call: unlock, Lock: acquire, Start: now, Took: 1000})
 			}
 		})

@@ -29,27 +29,27 @@ func TestObserver_ForgetsWhatItHasMissedTheEndOf(t *testing.T) {
 	m.spans.Reset()
 	start := time.Now()
 	m.observe(
-		event.Acquire{Kind: "lock", Context: ctx, Call: 1, Op: event.OpAcquire, Start: start},
-		event.Acquire{Kind: "lock", Context: ctx, Call: 2, Op: event.OpAcquire, Start: start},
+		event.Acquire{Kind: "exclusive", Context: ctx, Call: 1, Op: event.OpAcquire, Start: start},
+		event.Acquire{Kind: "exclusive", Context: ctx, Call: 2, Op: event.OpAcquire, Start: start},
 		event.Vote{Call: 3, Op: event.OpAcquire, Addr: "a:1"},
 	)
-	require.EqualValues(t, 2, m.values("redlock.lock.held")["kind=lock"])
+	require.EqualValues(t, 2, m.values("redlock.lock.held")["kind=exclusive"])
 	m.observe(event.Drop{Count: 7})
 	calls, held, _ := m.observer.Kept()
 	require.Zero(t, calls+held)
-	require.Zero(t, m.values("redlock.lock.held")["kind=lock"])
+	require.Zero(t, m.values("redlock.lock.held")["kind=exclusive"])
 	require.EqualValues(t, 7, m.values("redlock.observer.dropped")[""])
 
-	m.observe(event.Extend{Kind: "lock", Context: context.Background(), Call: 4, Lock: 2, Renewal: true, Validity: time.Second})
-	require.EqualValues(t, 1, m.values("redlock.lock.held")["kind=lock"], "the lock is still held")
+	m.observe(event.Extend{Kind: "exclusive", Context: context.Background(), Call: 4, Lock: 2, Renewal: true, Validity: time.Second})
+	require.EqualValues(t, 1, m.values("redlock.lock.held")["kind=exclusive"], "the lock is still held")
 	m.observe(
-		event.End{Kind: "lock", Context: ctx, Call: 1, Start: start, Err: redlock.ErrReleased}, // it had been forgotten
-		event.End{Kind: "lock", Context: ctx, Call: 2, Start: start, Err: redlock.ErrReleased},
-		event.Extend{Kind: "lock", Context: context.Background(), Call: 5, Lock: 2, Renewal: true, Err: redlock.ErrReleased},
-		event.Acquire{Kind: "lock", Context: ctx, Call: 3, Op: event.OpAcquire, Start: start, Err: redlock.ErrNoQuorum},
-		event.Acquire{Kind: "lock", Context: ctx, Call: 6, Op: event.OpAcquire, Start: time.Now().Add(time.Second), Err: redlock.ErrNoQuorum},
+		event.End{Kind: "exclusive", Context: ctx, Call: 1, Start: start, Err: redlock.ErrReleased}, // it had been forgotten
+		event.End{Kind: "exclusive", Context: ctx, Call: 2, Start: start, Err: redlock.ErrReleased},
+		event.Extend{Kind: "exclusive", Context: context.Background(), Call: 5, Lock: 2, Renewal: true, Err: redlock.ErrReleased},
+		event.Acquire{Kind: "exclusive", Context: ctx, Call: 3, Op: event.OpAcquire, Start: start, Err: redlock.ErrNoQuorum},
+		event.Acquire{Kind: "exclusive", Context: ctx, Call: 6, Op: event.OpAcquire, Start: time.Now().Add(time.Second), Err: redlock.ErrNoQuorum},
 	)
-	require.Zero(t, m.values("redlock.lock.held")["kind=lock"])
+	require.Zero(t, m.values("redlock.lock.held")["kind=exclusive"])
 	calls, held, _ = m.observer.Kept()
 	require.Zero(t, calls+held)
 
@@ -73,11 +73,11 @@ func TestObserver_KeepsLittleOfManyCalls(t *testing.T) {
 			event.Round{Call: call, Op: event.OpAcquire},
 		)
 		if i%3 != 0 { // otherwise it is dropped
-			m.observe(event.Acquire{Kind: "lock", Context: ctx, Call: call, Op: event.OpAcquire})
+			m.observe(event.Acquire{Kind: "exclusive", Context: ctx, Call: call, Op: event.OpAcquire})
 		}
 		m.observe(event.Vote{Call: call, Late: true, Op: event.OpAcquire, Addr: "b:1", Answer: event.AnswerYes})
 		if i%5 != 0 {
-			m.observe(event.End{Kind: "lock", Context: ctx, Call: call, Err: redlock.ErrReleased})
+			m.observe(event.End{Kind: "exclusive", Context: ctx, Call: call, Err: redlock.ErrReleased})
 		}
 		if i%100 == 0 {
 			m.observe(event.Drop{Count: 50})
@@ -91,7 +91,7 @@ func TestObserver_KeepsLittleOfManyCalls(t *testing.T) {
 	m.observe(event.Drop{Count: 1})
 	calls, held, _ := m.observer.Kept()
 	require.Zero(t, calls+held)
-	require.Zero(t, m.values("redlock.lock.held")["kind=lock"])
+	require.Zero(t, m.values("redlock.lock.held")["kind=exclusive"])
 }
 
 func TestTrace_OfALongCallKeepsTheFirstAndTheLastEvents(t *testing.T) {
@@ -102,7 +102,7 @@ func TestTrace_OfALongCallKeepsTheFirstAndTheLastEvents(t *testing.T) {
 			m.observe(event.Vote{Call: 1, Op: event.OpAcquire, Addr: "a:1", Node: i})
 			require.LessOrEqual(t, m.observer.Events(1), otelredlock.KeepsAtMost)
 		}
-		m.observe(event.Acquire{Kind: "lock", Context: t.Context(), Call: 1, Op: event.OpAcquire, Err: redlock.ErrNoQuorum})
+		m.observe(event.Acquire{Kind: "exclusive", Context: t.Context(), Call: 1, Op: event.OpAcquire, Err: redlock.ErrNoQuorum})
 		span := m.span("redlock acquire")
 		answers := eventsOf(span, "redlock.answer")
 		require.Len(t, answers, min(n, otelredlock.KeepsAtMost))
@@ -124,15 +124,15 @@ func TestTrace_OfALongCallKeepsTheFirstAndTheLastEvents(t *testing.T) {
 func TestTrace_OfALockThatIsHeldForLongKeepsTheFirstAndTheLastRenewals(t *testing.T) {
 	t.Parallel()
 	m := newTelemetry(t)
-	m.observe(event.Acquire{Kind: "lock", Context: t.Context(), Call: 1, Op: event.OpAcquire})
+	m.observe(event.Acquire{Kind: "exclusive", Context: t.Context(), Call: 1, Op: event.OpAcquire})
 	for i := range 1000 {
-		e := event.Extend{Kind: "lock", Context: context.Background(), Call: uint64(i) + 2, Lock: 1, Renewal: true, Left: time.Duration(i), Validity: time.Minute}
+		e := event.Extend{Kind: "exclusive", Context: context.Background(), Call: uint64(i) + 2, Lock: 1, Renewal: true, Left: time.Duration(i), Validity: time.Minute}
 		if i%10 == 9 {
 			e.Err = redlock.ErrNoQuorum
 		}
 		m.observe(e)
 	}
-	m.observe(event.End{Kind: "lock", Context: t.Context(), Call: 1, Err: redlock.ErrExpired})
+	m.observe(event.End{Kind: "exclusive", Context: t.Context(), Call: 1, Err: redlock.ErrExpired})
 	hold := m.span("redlock hold")
 	require.Len(t, eventsOf(hold, "redlock.renewal"), otelredlock.KeepsAtMost)
 	attrs := attributes(hold.Attributes)
@@ -185,8 +185,8 @@ func TestObserver_MayBeSharedByLockersOrNot(t *testing.T) {
 				require.NoError(t, locker.Close())
 			}
 			require.Eventually(t, func() bool { return len(m.values("redlock.node.up")) == 0 }, time.Minute, 5*time.Millisecond)
-			require.EqualValues(t, 60, m.values("redlock.acquire.duration")["call=lock kind=lock outcome=acquired"])
-			require.Zero(t, m.values("redlock.lock.held")["kind=lock"])
+			require.EqualValues(t, 60, m.values("redlock.acquire.duration")["call=lock kind=exclusive outcome=acquired"])
+			require.Zero(t, m.values("redlock.lock.held")["kind=exclusive"])
 			for _, acquire := range m.named("redlock acquire") {
 				nodes := map[any]bool{}
 				for _, command := range m.commands(acquire) {

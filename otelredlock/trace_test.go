@@ -81,7 +81,7 @@ func TestTrace_OfAWaiterHasTheWaitItsRoundsAndTheAnswersOfTheNodes(t *testing.T)
 	attrs := attributes(acquire.Attributes)
 	require.Equal(t, "acquire", attrs["redlock.operation"])
 	require.Equal(t, "lock", attrs["redlock.call"])
-	require.Equal(t, "lock", attrs["redlock.kind"])
+	require.Equal(t, "exclusive", attrs["redlock.kind"])
 	require.Equal(t, "acquired", attrs["redlock.outcome"])
 	require.Greater(t, attrs["redlock.validity"], 0.0)
 	rounds := eventsOf(acquire, "redlock.round")
@@ -125,8 +125,10 @@ func TestTrace_OfAWaiterHasTheWaitItsRoundsAndTheAnswersOfTheNodes(t *testing.T)
 func TestTrace_OfALockThatIsSharedSaysWhichKindItIs(t *testing.T) {
 	t.Parallel()
 	for kind, acquire := range map[string]func(context.Context, *redlock.Locker) (*redlock.Lock, error){
-		"read": func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) { return l.Lock(ctx, "invoice", redlock.Shared()) },
-		"permit": func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+		"shared": func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+			return l.Lock(ctx, "invoice", redlock.Shared())
+		},
+		"slot": func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
 			return l.Lock(ctx, "invoice", redlock.Slots(2))
 		},
 	} {
@@ -142,7 +144,7 @@ func TestTrace_OfALockThatIsSharedSaysWhichKindItIs(t *testing.T) {
 			require.Equal(t, kind, attributes(of(m, caller, name).Attributes)["redlock.kind"], name)
 		}
 		require.EqualValues(t, 1, m.values("redlock.acquire.duration")["call=lock kind="+kind+" outcome=acquired"])
-		require.Equal(t, map[string]int64{"kind=lock": 0, "kind=read": 0, "kind=permit": 0}, m.values("redlock.lock.held"))
+		require.Equal(t, map[string]int64{"kind=exclusive": 0, "kind=shared": 0, "kind=slot": 0}, m.values("redlock.lock.held"))
 	}
 }
 
@@ -214,7 +216,7 @@ func TestTrace_OfTryLockThatIsRefusedIsNoError(t *testing.T) {
 	require.Equal(t, "invoice", attrs["redlock.name"])
 	require.NotContains(t, attrs, "error.type")
 	require.Empty(t, m.named("redlock wait"))
-	m.eventually("redlock.acquire.duration", "call=try_lock kind=lock name=invoice outcome=taken", 1)
+	m.eventually("redlock.acquire.duration", "call=try_lock kind=exclusive name=invoice outcome=taken", 1)
 }
 
 // Nobody ever releases data of another program: that is no answer for a caller who tries again.
@@ -236,7 +238,7 @@ func TestTrace_OfANameWithSomebodysDataIsAnError(t *testing.T) {
 	require.Equal(t, "foreign", attrs["redlock.outcome"])
 	require.Equal(t, "foreign", attrs["error.type"])
 	require.Equal(t, "foreign", eventsOf(acquire, "redlock.round")[0]["redlock.outcome"])
-	m.eventually("redlock.acquire.duration", "call=try_lock kind=lock outcome=foreign", 1)
+	m.eventually("redlock.acquire.duration", "call=try_lock kind=exclusive outcome=foreign", 1)
 	m.eventually("redlock.round.duration", "operation=acquire outcome=foreign", 1)
 }
 
@@ -313,12 +315,12 @@ func TestTrace_OfALostLockSaysHowItEnded(t *testing.T) {
 	unlock := of(m, caller, "redlock unlock")
 	require.Equal(t, codes.Error, unlock.Status.Code)
 	require.Equal(t, "not_held", attributes(unlock.Attributes)["error.type"])
-	m.eventually("redlock.lock.losses", "end=lost kind=lock", 1)
+	m.eventually("redlock.lock.losses", "end=lost kind=exclusive", 1)
 	require.Equal(t, map[string]int64{
-		"end=lost kind=lock": 1, "end=expired kind=lock": 0, "end=lost kind=read": 0, "end=expired kind=read": 0,
-		"end=lost kind=permit": 0, "end=expired kind=permit": 0,
+		"end=lost kind=exclusive": 1, "end=expired kind=exclusive": 0, "end=lost kind=shared": 0, "end=expired kind=shared": 0,
+		"end=lost kind=slot": 0, "end=expired kind=slot": 0,
 	}, m.values("redlock.lock.losses"))
-	m.eventually("redlock.lock.held", "kind=lock", 0)
+	m.eventually("redlock.lock.held", "kind=exclusive", 0)
 }
 
 func TestTrace_ShowsTheNodesThatAreFrozen(t *testing.T) {
@@ -400,10 +402,10 @@ func TestTrace_OfACallThatDidNotWaitHasNoWait(t *testing.T) {
 		event event.Acquire
 		waits int
 	}{
-		{event.Acquire{Kind: "lock", Rounds: 1, Wait: time.Millisecond - 1, Took: time.Second}, 0},
-		{event.Acquire{Kind: "lock", Rounds: 1, Wait: time.Millisecond, Took: time.Second}, 1},
-		{event.Acquire{Kind: "lock", Rounds: 2, Took: time.Second}, 1},
-		{event.Acquire{Kind: "lock", Rounds: 2, Took: time.Second, Try: true}, 0},
+		{event.Acquire{Kind: "exclusive", Rounds: 1, Wait: time.Millisecond - 1, Took: time.Second}, 0},
+		{event.Acquire{Kind: "exclusive", Rounds: 1, Wait: time.Millisecond, Took: time.Second}, 1},
+		{event.Acquire{Kind: "exclusive", Rounds: 2, Took: time.Second}, 1},
+		{event.Acquire{Kind: "exclusive", Rounds: 2, Took: time.Second, Try: true}, 0},
 	} {
 		m := newTelemetry(t)
 		test.event.Context, test.event.Op = t.Context(), event.OpAcquire
@@ -439,8 +441,8 @@ func TestTrace_IsMadeByTheProviderAlone(t *testing.T) {
 	none := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()), sdktrace.WithSyncer(m.spans))
 	observer := m.newObserver(otelredlock.WithTracerProvider(none))
 	observer.Observe(event.Vote{Call: 1})
-	observer.Observe(event.Acquire{Kind: "lock", Context: t.Context(), Call: 1, Op: event.OpAcquire})
-	observer.Observe(event.End{Kind: "lock", Context: t.Context(), Call: 1, Err: redlock.ErrReleased})
+	observer.Observe(event.Acquire{Kind: "exclusive", Context: t.Context(), Call: 1, Op: event.OpAcquire})
+	observer.Observe(event.End{Kind: "exclusive", Context: t.Context(), Call: 1, Err: redlock.ErrReleased})
 	calls, held, ended := observer.Kept()
 	require.Zero(t, calls+held+ended)
 	require.Empty(t, m.spans.GetSpans())
@@ -449,7 +451,7 @@ func TestTrace_IsMadeByTheProviderAlone(t *testing.T) {
 // A name may come from a request, and an exporter may drop all spans that it has for one such attribute.
 func TestTrace_HasNoTextThatIsNotUTF8(t *testing.T) {
 	m := newTelemetry(t, otelredlock.WithNameAttribute(func(lock string) string { return lock }))
-	m.observe(event.Acquire{Kind: "lock", Context: t.Context(), Call: 1, Op: event.OpAcquire, Name: "a\xff", Err: errors.New("b\xff")})
+	m.observe(event.Acquire{Kind: "exclusive", Context: t.Context(), Call: 1, Op: event.OpAcquire, Name: "a\xff", Err: errors.New("b\xff")})
 	acquire := m.span("redlock acquire")
 	require.Contains(t, acquire.Attributes, attribute.String("redlock.name", "a\uFFFD"))
 	require.Equal(t, "b\uFFFD", acquire.Status.Description)

@@ -23,103 +23,103 @@ func TestCollector_CountsCallsThatAcquire(t *testing.T) {
 	c := promredlock.New()
 	taken := quorumError("acquire", redlock.ErrTaken)
 	for _, e := range []event.Acquire{
-		{Kind: "lock", Op: event.OpAcquire, Took: 2 * time.Second, Wait: time.Second, Rounds: 3},
-		{Kind: "lock", Op: event.OpAcquire, Took: time.Second / 4, Reentered: true},
-		{Kind: "lock", Op: event.OpAcquire, Try: true, Took: time.Second / 2, Rounds: 1},
-		{Kind: "lock", Op: event.OpAcquire, Try: true, Took: time.Second, Rounds: 1, Err: taken},
-		{Kind: "lock", Op: event.OpAcquire, Took: 4 * time.Second, Wait: 3 * time.Second, Rounds: 2, Err: fmt.Errorf("%w: %w", context.Canceled, taken)},
-		{Kind: "lock", Op: event.OpAttach, Took: time.Second},
+		{Kind: "exclusive", Op: event.OpAcquire, Took: 2 * time.Second, Wait: time.Second, Rounds: 3},
+		{Kind: "exclusive", Op: event.OpAcquire, Took: time.Second / 4, Reentered: true},
+		{Kind: "exclusive", Op: event.OpAcquire, Try: true, Took: time.Second / 2, Rounds: 1},
+		{Kind: "exclusive", Op: event.OpAcquire, Try: true, Took: time.Second, Rounds: 1, Err: taken},
+		{Kind: "exclusive", Op: event.OpAcquire, Took: 4 * time.Second, Wait: 3 * time.Second, Rounds: 2, Err: fmt.Errorf("%w: %w", context.Canceled, taken)},
+		{Kind: "exclusive", Op: event.OpAttach, Took: time.Second},
 	} {
 		c.Observe(e)
 	}
 	compare(t, c, `
-		acquire_duration_seconds_sum{call="lock",kind="lock",outcome="acquired"} 2.25
-		acquire_duration_seconds_count{call="lock",kind="lock",outcome="acquired"} 2
-		acquire_duration_seconds_sum{call="try_lock",kind="lock",outcome="acquired"} 0.5
-		acquire_duration_seconds_count{call="try_lock",kind="lock",outcome="acquired"} 1
-		acquire_duration_seconds_sum{call="try_lock",kind="lock",outcome="taken"} 1
-		acquire_duration_seconds_count{call="try_lock",kind="lock",outcome="taken"} 1
-		acquire_duration_seconds_sum{call="lock",kind="lock",outcome="canceled"} 4
-		acquire_duration_seconds_count{call="lock",kind="lock",outcome="canceled"} 1
-		acquire_duration_seconds_sum{call="attach",kind="lock",outcome="acquired"} 1
-		acquire_duration_seconds_count{call="attach",kind="lock",outcome="acquired"} 1
-		acquire_wait_seconds_sum{kind="lock",outcome="acquired"} 1
-		acquire_wait_seconds_count{kind="lock",outcome="acquired"} 1
-		acquire_wait_seconds_sum{kind="lock",outcome="canceled"} 4
-		acquire_wait_seconds_count{kind="lock",outcome="canceled"} 1
-		acquire_rounds_sum{kind="lock",outcome="acquired"} 3
-		acquire_rounds_count{kind="lock",outcome="acquired"} 1
-		acquire_rounds_sum{kind="lock",outcome="canceled"} 2
-		acquire_rounds_count{kind="lock",outcome="canceled"} 1
-		lock_held{kind="lock"} 3
-		lock_held{kind="read"} 0
-		lock_held{kind="permit"} 0
+		acquire_duration_seconds_sum{call="lock",kind="exclusive",outcome="acquired"} 2.25
+		acquire_duration_seconds_count{call="lock",kind="exclusive",outcome="acquired"} 2
+		acquire_duration_seconds_sum{call="try_lock",kind="exclusive",outcome="acquired"} 0.5
+		acquire_duration_seconds_count{call="try_lock",kind="exclusive",outcome="acquired"} 1
+		acquire_duration_seconds_sum{call="try_lock",kind="exclusive",outcome="taken"} 1
+		acquire_duration_seconds_count{call="try_lock",kind="exclusive",outcome="taken"} 1
+		acquire_duration_seconds_sum{call="lock",kind="exclusive",outcome="canceled"} 4
+		acquire_duration_seconds_count{call="lock",kind="exclusive",outcome="canceled"} 1
+		acquire_duration_seconds_sum{call="attach",kind="exclusive",outcome="acquired"} 1
+		acquire_duration_seconds_count{call="attach",kind="exclusive",outcome="acquired"} 1
+		acquire_wait_seconds_sum{kind="exclusive",outcome="acquired"} 1
+		acquire_wait_seconds_count{kind="exclusive",outcome="acquired"} 1
+		acquire_wait_seconds_sum{kind="exclusive",outcome="canceled"} 4
+		acquire_wait_seconds_count{kind="exclusive",outcome="canceled"} 1
+		acquire_rounds_sum{kind="exclusive",outcome="acquired"} 3
+		acquire_rounds_count{kind="exclusive",outcome="acquired"} 1
+		acquire_rounds_sum{kind="exclusive",outcome="canceled"} 2
+		acquire_rounds_count{kind="exclusive",outcome="canceled"} 1
+		lock_held{kind="exclusive"} 3
+		lock_held{kind="shared"} 0
+		lock_held{kind="slot"} 0
 	`, "acquire_duration_seconds", "acquire_wait_seconds", "acquire_rounds", "lock_held")
 }
 
 func TestCollector_CountsHowLocksEnd(t *testing.T) {
 	c := promredlock.New()
 	compare(t, c, `
-		lock_held{kind="lock"} 0
-		lock_held{kind="read"} 0
-		lock_held{kind="permit"} 0
-		lock_losses_total{end="lost",kind="read"} 0
-		lock_losses_total{end="expired",kind="read"} 0
-		lock_losses_total{end="lost",kind="permit"} 0
-		lock_losses_total{end="expired",kind="permit"} 0
-		lock_losses_total{end="lost",kind="lock"} 0
-		lock_losses_total{end="expired",kind="lock"} 0
+		lock_held{kind="exclusive"} 0
+		lock_held{kind="shared"} 0
+		lock_held{kind="slot"} 0
+		lock_losses_total{end="lost",kind="shared"} 0
+		lock_losses_total{end="expired",kind="shared"} 0
+		lock_losses_total{end="lost",kind="slot"} 0
+		lock_losses_total{end="expired",kind="slot"} 0
+		lock_losses_total{end="lost",kind="exclusive"} 0
+		lock_losses_total{end="expired",kind="exclusive"} 0
 	`, "lock_held", "lock_losses_total", "lock_hold_duration_seconds")
 	for range 6 {
-		c.Observe(event.Acquire{Kind: "lock", Op: event.OpAcquire})
+		c.Observe(event.Acquire{Kind: "exclusive", Op: event.OpAcquire})
 	}
 	for i, e := range []event.End{
 		{Err: redlock.ErrReleased}, {Err: redlock.ErrReleased, Detached: true}, {Err: redlock.ErrLost}, {Err: redlock.ErrExpired}, {Err: redlock.ErrExpired},
 	} {
-		e.Kind, e.Held = "lock", time.Duration(i+1)*time.Second
+		e.Kind, e.Held = "exclusive", time.Duration(i+1)*time.Second
 		c.Observe(e)
 	}
 	compare(t, c, `
-		lock_held{kind="lock"} 1
-		lock_held{kind="read"} 0
-		lock_held{kind="permit"} 0
-		lock_losses_total{end="lost",kind="read"} 0
-		lock_losses_total{end="expired",kind="read"} 0
-		lock_losses_total{end="lost",kind="permit"} 0
-		lock_losses_total{end="expired",kind="permit"} 0
-		lock_losses_total{end="lost",kind="lock"} 1
-		lock_losses_total{end="expired",kind="lock"} 2
-		lock_hold_duration_seconds_sum{end="released",kind="lock"} 1
-		lock_hold_duration_seconds_count{end="released",kind="lock"} 1
-		lock_hold_duration_seconds_sum{end="detached",kind="lock"} 2
-		lock_hold_duration_seconds_count{end="detached",kind="lock"} 1
-		lock_hold_duration_seconds_sum{end="lost",kind="lock"} 3
-		lock_hold_duration_seconds_count{end="lost",kind="lock"} 1
-		lock_hold_duration_seconds_sum{end="expired",kind="lock"} 9
-		lock_hold_duration_seconds_count{end="expired",kind="lock"} 2
+		lock_held{kind="exclusive"} 1
+		lock_held{kind="shared"} 0
+		lock_held{kind="slot"} 0
+		lock_losses_total{end="lost",kind="shared"} 0
+		lock_losses_total{end="expired",kind="shared"} 0
+		lock_losses_total{end="lost",kind="slot"} 0
+		lock_losses_total{end="expired",kind="slot"} 0
+		lock_losses_total{end="lost",kind="exclusive"} 1
+		lock_losses_total{end="expired",kind="exclusive"} 2
+		lock_hold_duration_seconds_sum{end="released",kind="exclusive"} 1
+		lock_hold_duration_seconds_count{end="released",kind="exclusive"} 1
+		lock_hold_duration_seconds_sum{end="detached",kind="exclusive"} 2
+		lock_hold_duration_seconds_count{end="detached",kind="exclusive"} 1
+		lock_hold_duration_seconds_sum{end="lost",kind="exclusive"} 3
+		lock_hold_duration_seconds_count{end="lost",kind="exclusive"} 1
+		lock_hold_duration_seconds_sum{end="expired",kind="exclusive"} 9
+		lock_hold_duration_seconds_count{end="expired",kind="exclusive"} 2
 	`, "lock_held", "lock_losses_total", "lock_hold_duration_seconds")
 }
 
-func TestCollector_CountsReadLocksAndPermitsByThemselves(t *testing.T) {
-	for kind, other := range map[string]string{"read": "permit", "permit": "read"} {
+func TestCollector_CountsSharedLocksAndSlotsByThemselves(t *testing.T) {
+	for kind, other := range map[string]string{"shared": "slot", "slot": "shared"} {
 		c := promredlock.New()
 		for range 3 {
 			c.Observe(event.Acquire{Kind: kind, Op: event.OpAcquire, Rounds: 1})
 		}
-		c.Observe(event.Acquire{Kind: "lock", Op: event.OpAcquire, Rounds: 1})
+		c.Observe(event.Acquire{Kind: "exclusive", Op: event.OpAcquire, Rounds: 1})
 		c.Observe(event.End{Kind: kind, Err: redlock.ErrLost})
 		compare(t, c, strings.NewReplacer("KIND", kind, "OTHER", other).Replace(`
-			acquire_rounds_sum{kind="lock",outcome="acquired"} 1
-			acquire_rounds_count{kind="lock",outcome="acquired"} 1
+			acquire_rounds_sum{kind="exclusive",outcome="acquired"} 1
+			acquire_rounds_count{kind="exclusive",outcome="acquired"} 1
 			acquire_rounds_sum{kind="KIND",outcome="acquired"} 3
 			acquire_rounds_count{kind="KIND",outcome="acquired"} 3
-			lock_held{kind="lock"} 1
+			lock_held{kind="exclusive"} 1
 			lock_held{kind="KIND"} 2
 			lock_held{kind="OTHER"} 0
 			lock_hold_duration_seconds_sum{end="lost",kind="KIND"} 0
 			lock_hold_duration_seconds_count{end="lost",kind="KIND"} 1
-			lock_losses_total{end="lost",kind="lock"} 0
-			lock_losses_total{end="expired",kind="lock"} 0
+			lock_losses_total{end="lost",kind="exclusive"} 0
+			lock_losses_total{end="expired",kind="exclusive"} 0
 			lock_losses_total{end="lost",kind="KIND"} 1
 			lock_losses_total{end="expired",kind="KIND"} 0
 			lock_losses_total{end="lost",kind="OTHER"} 0
@@ -199,8 +199,8 @@ func TestCollector_CountsRoundsAndVotes(t *testing.T) {
 
 func TestCollector_BeginsAtZeroWhatAlertsLookAt(t *testing.T) {
 	c := promredlock.New()
-	c.Observe(event.Acquire{Kind: "lock", Op: event.OpAcquire})
-	c.Observe(event.Acquire{Kind: "lock", Op: event.OpAcquire, Try: true})
+	c.Observe(event.Acquire{Kind: "exclusive", Op: event.OpAcquire})
+	c.Observe(event.Acquire{Kind: "exclusive", Op: event.OpAcquire, Try: true})
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(c)
 	families, err := registry.Gather()
@@ -218,9 +218,9 @@ func TestCollector_BeginsAtZeroWhatAlertsLookAt(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, []string{
-		"redlock_acquire_duration_seconds lock lock canceled",
-		"redlock_acquire_duration_seconds try_lock lock taken",
-		"redlock_acquire_duration_seconds try_lock lock no_quorum",
+		"redlock_acquire_duration_seconds lock exclusive canceled",
+		"redlock_acquire_duration_seconds try_lock exclusive taken",
+		"redlock_acquire_duration_seconds try_lock exclusive no_quorum",
 		"redlock_renewal_margin",
 		"redlock_round_duration_seconds acquire done",
 		"redlock_round_duration_seconds acquire taken",
@@ -313,10 +313,10 @@ func everyEvent() []event.Event {
 		event.Vote{Op: event.OpAcquire, Addr: "a:1", Answer: event.AnswerYes, Took: time.Millisecond},
 		event.Raise{Addr: "a:1"},
 		event.Round{Op: event.OpAcquire, Took: time.Millisecond},
-		event.Acquire{Kind: "lock", Op: event.OpAcquire, Took: time.Millisecond, Rounds: 1},
+		event.Acquire{Kind: "exclusive", Op: event.OpAcquire, Took: time.Millisecond, Rounds: 1},
 		event.Extend{Renewal: true, Took: time.Millisecond, Left: time.Second, Validity: 2 * time.Second},
 		event.Turn{},
-		event.End{Kind: "lock", Err: redlock.ErrReleased, Held: time.Second},
+		event.End{Kind: "exclusive", Err: redlock.ErrReleased, Held: time.Second},
 		event.Unlock{Took: time.Millisecond},
 		event.Stuck{},
 		event.Heal{Addr: "a:1"},

@@ -19,7 +19,7 @@
 //
 // redlock_observer_dropped_total needs none.
 //
-// Metrics of acquires and held locks have the label kind, "lock", "read" or "permit" (redlock.Kind).
+// Metrics of acquires and held locks have the label kind, "exclusive", "shared" or "slot" (redlock.Kind).
 //
 // The names of the metrics begin with redlock_. Those of locks are no labels, see [WithNameLabel]. To add labels of your own,
 // register with [prometheus.WrapRegistererWith].

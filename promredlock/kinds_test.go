@@ -27,13 +27,13 @@ func TestCollector_HasTheMetricsOfTheKindsOfEventsThatItIsTold(t *testing.T) {
 		metrics []string
 	}{
 		event.Calls: {
-			[]event.Event{event.Acquire{Kind: "lock", Op: event.OpAcquire}, event.Extend{Renewal: true, Validity: 1}, event.Unlock{Handoff: true}},
+			[]event.Event{event.Acquire{Kind: "exclusive", Op: event.OpAcquire}, event.Extend{Renewal: true, Validity: 1}, event.Unlock{Handoff: true}},
 			[]string{
 				"acquire_duration_seconds", "acquire_wait_seconds", "acquire_rounds", "extend_duration_seconds", "extend_validity_left_seconds",
 				"renewal_margin", "unlock_duration_seconds", "handoffs_total", "lock_held",
 			},
 		},
-		event.Ends:   {[]event.Event{event.End{Kind: "lock", Err: redlock.ErrLost}}, []string{"lock_hold_duration_seconds", "lock_losses_total", "lock_held"}},
+		event.Ends:   {[]event.Event{event.End{Kind: "exclusive", Err: redlock.ErrLost}}, []string{"lock_hold_duration_seconds", "lock_losses_total", "lock_held"}},
 		event.Rounds: {[]event.Event{event.Round{Split: true}, event.Raise{}}, []string{"round_duration_seconds", "round_split_votes_total", "fence_raises_total"}},
 		event.Votes:  {[]event.Event{event.Vote{}}, []string{"node_duration_seconds"}},
 		event.Turns:  {[]event.Event{event.Turn{}}, []string{"turns_total", "handovers_total"}},
@@ -71,9 +71,9 @@ func TestCollector_HasTheMetricsOfTheKindsOfEventsThatItIsTold(t *testing.T) {
 func TestCollector_ThatIsNotToldOfEndsCountsEachLockAsHeld(t *testing.T) {
 	t.Parallel()
 	for want, kinds := range map[string][]event.Kind{
-		"lock_held{kind=\"lock\"} 2\nlock_held{kind=\"read\"} 0\nlock_held{kind=\"permit\"} 0":  {event.Calls},
-		"lock_held{kind=\"lock\"} 0\nlock_held{kind=\"read\"} 0\nlock_held{kind=\"permit\"} 0":  {event.Calls, event.Ends},
-		"lock_held{kind=\"lock\"} -2\nlock_held{kind=\"read\"} 0\nlock_held{kind=\"permit\"} 0": {event.Ends},
+		"lock_held{kind=\"exclusive\"} 2\nlock_held{kind=\"shared\"} 0\nlock_held{kind=\"slot\"} 0":  {event.Calls},
+		"lock_held{kind=\"exclusive\"} 0\nlock_held{kind=\"shared\"} 0\nlock_held{kind=\"slot\"} 0":  {event.Calls, event.Ends},
+		"lock_held{kind=\"exclusive\"} -2\nlock_held{kind=\"shared\"} 0\nlock_held{kind=\"slot\"} 0": {event.Ends},
 	} {
 		c := promredlock.New()
 		locker, err := redlock.Open(testredis.URLs(testredis.Real(t, 1)), redlock.WithObserver(c, kinds...))

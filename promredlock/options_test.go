@@ -22,30 +22,30 @@ func TestWithNames_LabelsMetricsOfLocks(t *testing.T) {
 		return kind
 	}))
 	for _, name := range []string{"invoice-1", "invoice-2", "report-1"} {
-		c.Observe(event.Acquire{Kind: "lock", Op: event.OpAcquire, Name: name, Rounds: 1})
+		c.Observe(event.Acquire{Kind: "exclusive", Op: event.OpAcquire, Name: name, Rounds: 1})
 	}
-	c.Observe(event.End{Kind: "lock", Name: "invoice-2", Err: redlock.ErrLost})
+	c.Observe(event.End{Kind: "exclusive", Name: "invoice-2", Err: redlock.ErrLost})
 	compare(t, c, `
-		acquire_duration_seconds_sum{call="lock",kind="lock",name="invoice",outcome="acquired"} 0
-		acquire_duration_seconds_count{call="lock",kind="lock",name="invoice",outcome="acquired"} 2
-		acquire_duration_seconds_sum{call="lock",kind="lock",name="report",outcome="acquired"} 0
-		acquire_duration_seconds_count{call="lock",kind="lock",name="report",outcome="acquired"} 1
-		acquire_wait_seconds_sum{kind="lock",name="invoice",outcome="acquired"} 0
-		acquire_wait_seconds_count{kind="lock",name="invoice",outcome="acquired"} 2
-		acquire_wait_seconds_sum{kind="lock",name="report",outcome="acquired"} 0
-		acquire_wait_seconds_count{kind="lock",name="report",outcome="acquired"} 1
-		acquire_rounds_sum{kind="lock",name="invoice",outcome="acquired"} 2
-		acquire_rounds_count{kind="lock",name="invoice",outcome="acquired"} 2
-		acquire_rounds_sum{kind="lock",name="report",outcome="acquired"} 1
-		acquire_rounds_count{kind="lock",name="report",outcome="acquired"} 1
-		lock_held{kind="lock",name="invoice"} 1
-		lock_held{kind="lock",name="report"} 1
-		lock_hold_duration_seconds_sum{end="lost",kind="lock",name="invoice"} 0
-		lock_hold_duration_seconds_count{end="lost",kind="lock",name="invoice"} 1
-		lock_losses_total{end="lost",kind="lock",name="invoice"} 1
-		lock_losses_total{end="expired",kind="lock",name="invoice"} 0
-		lock_losses_total{end="lost",kind="lock",name="report"} 0
-		lock_losses_total{end="expired",kind="lock",name="report"} 0
+		acquire_duration_seconds_sum{call="lock",kind="exclusive",name="invoice",outcome="acquired"} 0
+		acquire_duration_seconds_count{call="lock",kind="exclusive",name="invoice",outcome="acquired"} 2
+		acquire_duration_seconds_sum{call="lock",kind="exclusive",name="report",outcome="acquired"} 0
+		acquire_duration_seconds_count{call="lock",kind="exclusive",name="report",outcome="acquired"} 1
+		acquire_wait_seconds_sum{kind="exclusive",name="invoice",outcome="acquired"} 0
+		acquire_wait_seconds_count{kind="exclusive",name="invoice",outcome="acquired"} 2
+		acquire_wait_seconds_sum{kind="exclusive",name="report",outcome="acquired"} 0
+		acquire_wait_seconds_count{kind="exclusive",name="report",outcome="acquired"} 1
+		acquire_rounds_sum{kind="exclusive",name="invoice",outcome="acquired"} 2
+		acquire_rounds_count{kind="exclusive",name="invoice",outcome="acquired"} 2
+		acquire_rounds_sum{kind="exclusive",name="report",outcome="acquired"} 1
+		acquire_rounds_count{kind="exclusive",name="report",outcome="acquired"} 1
+		lock_held{kind="exclusive",name="invoice"} 1
+		lock_held{kind="exclusive",name="report"} 1
+		lock_hold_duration_seconds_sum{end="lost",kind="exclusive",name="invoice"} 0
+		lock_hold_duration_seconds_count{end="lost",kind="exclusive",name="invoice"} 1
+		lock_losses_total{end="lost",kind="exclusive",name="invoice"} 1
+		lock_losses_total{end="expired",kind="exclusive",name="invoice"} 0
+		lock_losses_total{end="lost",kind="exclusive",name="report"} 0
+		lock_losses_total{end="expired",kind="exclusive",name="report"} 0
 	`, "acquire_duration_seconds", "acquire_wait_seconds", "acquire_rounds", "lock_held", "lock_hold_duration_seconds", "lock_losses_total")
 }
 
@@ -81,14 +81,14 @@ func TestWithNativeHistograms_AddsNativeHistograms(t *testing.T) {
 // A name may come from a request, and an address is a path on some machines.
 func TestWithNames_WhatIsNotUTF8IsReplaced(t *testing.T) {
 	c := promredlock.New(promredlock.WithNameLabel(func(lock string) string { return lock }))
-	c.Observe(event.Acquire{Kind: "lock", Op: event.OpAttach, Name: "a\xff", Took: time.Second})
+	c.Observe(event.Acquire{Kind: "exclusive", Op: event.OpAttach, Name: "a\xff", Took: time.Second})
 	c.Observe(event.NodeUp{Addr: "/b\xff"})
-	compare(t, c, "lock_held{kind=\"lock\",name=\"a\uFFFD\"} 1", "lock_held")
+	compare(t, c, "lock_held{kind=\"exclusive\",name=\"a\uFFFD\"} 1", "lock_held")
 	compare(t, c, "node_up{node=\"/b\uFFFD\"} 1", "node_up")
 }
 
 func TestNew_IgnoresANilOption(t *testing.T) {
 	c := promredlock.New(nil, promredlock.WithNameLabel(func(string) string { return "all" }), nil)
-	c.Observe(event.Acquire{Kind: "lock", Op: event.OpAttach, Name: "a"})
-	compare(t, c, `lock_held{kind="lock",name="all"} 1`, "lock_held")
+	c.Observe(event.Acquire{Kind: "exclusive", Op: event.OpAttach, Name: "a"})
+	compare(t, c, `lock_held{kind="exclusive",name="all"} 1`, "lock_held")
 }

@@ -57,10 +57,10 @@ func TestOutcome_SaysWhichOfSeveralErrorsWins(t *testing.T) {
 		{"something else", errors.New("no name"), "error"},
 	} {
 		c := promredlock.New()
-		c.Observe(event.Acquire{Kind: "lock", Op: event.OpAcquire, Try: true, Err: test.err})
+		c.Observe(event.Acquire{Kind: "exclusive", Op: event.OpAcquire, Try: true, Err: test.err})
 		compare(t, c, fmt.Sprintf(`
-			acquire_duration_seconds_sum{call="try_lock",kind="lock",outcome=%[1]q} 0
-			acquire_duration_seconds_count{call="try_lock",kind="lock",outcome=%[1]q} 1
+			acquire_duration_seconds_sum{call="try_lock",kind="exclusive",outcome=%[1]q} 0
+			acquire_duration_seconds_count{call="try_lock",kind="exclusive",outcome=%[1]q} 1
 		`, test.want), "acquire_duration_seconds")
 	}
 	for want, err := range map[string]error{"unanswered": unanswered, "no_quorum": noQuorum, "taken": taken} {
@@ -132,8 +132,8 @@ func TestOutcome_OfAWaitThatMaxWaitEndsIsTaken(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, []string{
-		`redlock_acquire_duration_seconds_count{call="lock",kind="lock",outcome="acquired"} 1`,
-		`redlock_acquire_duration_seconds_count{call="lock",kind="lock",outcome="canceled"} 1`,
-		`redlock_acquire_duration_seconds_count{call="lock",kind="lock",outcome="taken"} 1`,
+		`redlock_acquire_duration_seconds_count{call="lock",kind="exclusive",outcome="acquired"} 1`,
+		`redlock_acquire_duration_seconds_count{call="lock",kind="exclusive",outcome="canceled"} 1`,
+		`redlock_acquire_duration_seconds_count{call="lock",kind="exclusive",outcome="taken"} 1`,
 	}, counts)
 }

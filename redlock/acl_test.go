@@ -278,7 +278,7 @@ var aclUses = map[string]func(r *restricted) error{
 		return r.cycle(locker)
 	},
 
-	"read locks": func(r *restricted) error {
+	"shared locks": func(r *restricted) error {
 		locker := r.as()
 		for range 2 { // the scripts by their source, and by their hash
 			a, err := locker.TryLock(r.tb.Context(), "read", redlock.TTL(time.Minute), redlock.Shared())
@@ -308,18 +308,18 @@ var aclUses = map[string]func(r *restricted) error{
 		return nil
 	},
 
-	"permits": func(r *restricted) error {
+	"slots": func(r *restricted) error {
 		locker := r.as()
 		for range 2 { // the scripts by their source, and by their hash
-			a, err := locker.TryLock(r.tb.Context(), "permit", redlock.TTL(time.Minute), redlock.Slots(2))
+			a, err := locker.TryLock(r.tb.Context(), "slot", redlock.TTL(time.Minute), redlock.Slots(2))
 			if err != nil {
 				return err
 			}
-			b, err := locker.TryLock(r.tb.Context(), "permit", redlock.TTL(time.Minute), redlock.Slots(2))
+			b, err := locker.TryLock(r.tb.Context(), "slot", redlock.TTL(time.Minute), redlock.Slots(2))
 			if err != nil {
 				return err
 			}
-			state, err := locker.Inspect(r.tb.Context(), "permit")
+			state, err := locker.Inspect(r.tb.Context(), "slot")
 			if err != nil {
 				return err
 			}
@@ -348,9 +348,9 @@ var aclNeeds = map[string]string{
 	"+client|tracking": "waking", "+client|caching": "waking", "+subscribe": "taking turns",
 	"&quorumlock:*": "taking turns", "+publish": "taking turns", "+unsubscribe": "taking turns",
 	"~{lock:*}:fence": "fencing", "+incrby": "fencing", "+time": "fencing",
-	"~{lock:*}:sharers": "read locks", "~{lock:*}:wanted": "read locks", "+pexpireat": "read locks", "+zadd": "read locks", "+zrem": "read locks",
-	"+zremrangebyscore": "read locks", "+zcount": "read locks", "+zscore": "read locks", "+zrangebyscore": "read locks", "+zrevrange": "read locks",
-	"~{lock:*}:slots": "permits", "+zcard": "permits",
+	"~{lock:*}:sharers": "shared locks", "~{lock:*}:wanted": "shared locks", "+pexpireat": "shared locks", "+zadd": "shared locks", "+zrem": "shared locks",
+	"+zremrangebyscore": "shared locks", "+zcount": "shared locks", "+zscore": "shared locks", "+zrangebyscore": "shared locks", "+zrevrange": "shared locks",
+	"~{lock:*}:slots": "slots", "+zcard": "slots",
 	"+select": "a database and a client name", "+client|setname": "a database and a client name",
 }
 

@@ -134,10 +134,10 @@ func (l *Locker) limit(ctx context.Context, req *request) (limited context.Conte
 	}
 }
 
-// maxSplits is how many rounds of a call for a permit that does not wait may end without agreement of the nodes that have granted one.
+// maxSplits is how many rounds of a call for a slot that does not wait may end without agreement of the nodes that have granted one.
 const maxSplits = 4
 
-// attempt runs one round, and another if it was for a permit and was split.
+// attempt runs one round, and another if it was for a slot and was split.
 func (l *Locker) attempt(ctx context.Context, req *request) (*Lock, error) {
 	for round := 1; ; round++ {
 		lock, split, err := l.acquire(ctx, req)

@@ -9,11 +9,11 @@ import (
 )
 
 // Attach takes up a lock of which the token is known, for example one of another process, to extend it, release it, or
-// renew it with [AutoExtend]. It is the lock of a writer, a read lock or a permit, as [Lock.Kind] tells. The options are [TTL],
+// renew it with [AutoExtend]. It may be of any kind, as [Lock.Kind] tells. The options are [TTL],
 // which is what AutoExtend asks for, AutoExtend, [MaxHold] and [Grace]; any other is [ErrInvalid].
 //
-// It asks the nodes and changes nothing. A node where readers or permits share the lock is asked once more, whether the token is among theirs,
-// and has the node timeout each time; a permit counts only where it has a slot, and keeps it. A replica counts as a node that did not answer, and so does a server that still
+// It asks the nodes and changes nothing. A node that has shared locks or slots is asked once more, whether the token is among theirs,
+// and has the node timeout each time. A lock with a slot counts only where it has one, and keeps it. A replica counts as a node that did not answer, and so does a server that still
 // loads its data. The Lock has the validity that a majority of the nodes has left, less the Grace, so a lock that is attached only to be
 // released may need Grace(0). If the key has no TTL, the validity is that of the longest TTL ([WithMaxTTL]). The Lock has a fencing
 // token if a majority holds the same.

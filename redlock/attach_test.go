@@ -202,7 +202,7 @@ func TestDetach_WaitsForTheNodesThatHaveNotAnsweredTheAcquire(t *testing.T) {
 	t.Parallel()
 	for name, take := range map[string]func(l *redlock.Locker) (*redlock.Lock, error){
 		"Lock": func(l *redlock.Locker) (*redlock.Lock, error) { return l.TryLock(t.Context(), "name") },
-		"RLock": func(l *redlock.Locker) (*redlock.Lock, error) {
+		"Shared": func(l *redlock.Locker) (*redlock.Lock, error) {
 			return l.TryLock(t.Context(), "name", redlock.Shared())
 		},
 		"LockAll": func(l *redlock.Locker) (*redlock.Lock, error) {

@@ -36,16 +36,16 @@
 //	Metadata, TokenSource   one of them                 one of them      no
 //	AutoExtend              yes; Do implies it          likewise         yes
 //	Reentrant, Owner        yes                         yes              no
+//	Shared, Slots           one of them                 one of them      no
 //
-// LockAll, TryLockAll and DoAll are as Lock, TryLock and Do, without Reentrant. RLock, TryRLock and DoRead are as Lock, TryLock and Do, and so
-// are Acquire, TryAcquire and DoLimited.
+// LockAll, TryLockAll, DoAll and TryDoAll are as Lock, TryLock, Do and TryDo, without Reentrant, Shared and Slots.
 //
 // # Safety
 //
 // While the clocks of the nodes and of this machine run at the same rate within the allowance of [WithDrift], and no node
-// forgets a key before its TTL is over, no two Locks of one name are held at the same time, unless both are read locks
-// ([Locker.RLock]) or both are permits ([Locker.Acquire]). Of those no more are held than the highest limit that was given. A Lock is held
-// if Err returns nil.
+// forgets a key before its TTL is over, no two Locks of one name are held at the same time, unless both are shared
+// locks ([Shared]) or both have slots ([Slots]). Of these at most as many are held as the highest number of slots that was given. A
+// Lock is held if Err returns nil.
 //
 // The program itself can break that: with [Locker.ForceUnlock] and [WithHeal], which delete keys of others, with [Locker.Attach] to a
 // lock that another handle still holds, and with a [TokenSource] that returns one token twice.
@@ -70,9 +70,9 @@
 // On the nodes a lock is one key, prefix and name, whose value is the token. It is set with SET NX PX, by a script until a
 // connection has granted a lock, and deleted and extended by scripts that compare the value. So it excludes, and is excluded by, every client that uses the Redlock recipe on
 // the same nodes and key. With fencing the value is the token, | and the number, and is set by a script. The number comes from
-// a second key, the counter {key}:fence (for example {invoice-4711}:fence), which stays for the time of [WithFenceTTL]. While readers
-// have the lock, the value is |readers, and their tokens are in a sorted set, {key}:sharers. Of permits the value is |permits, and another
-// sorted set, {key}:slots, has which of them each token is. A writer that waits for either sets {key}:wanted. Names that would make such
+// a second key, the counter {key}:fence (for example {invoice-4711}:fence), which stays for the time of [WithFenceTTL]. While shared
+// locks are held, the value is |shared, and their tokens are in a sorted set, {key}:sharers. With slots the value is |slots, and another
+// sorted set, {key}:slots, has the slot of each token. A writer that waits for either sets {key}:wanted. Names that would make such
 // keys are refused.
 //
 // A token is opaque. It begins with a part that is the same for all locks of a Locker, and ends with the text of [Metadata].

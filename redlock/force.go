@@ -16,18 +16,18 @@ type Removal struct {
 	// Verdict is about what was deleted: VerdictHeld means that a holder has lost the lock, VerdictUnknown that one may have, as it is
 	// not known what was deleted on some nodes, and VerdictNobody or VerdictForeign that none has.
 	Verdict Verdict
-	// Kind is KindRead if readers have lost the lock, or if none has and a mark of readers was deleted; KindPermit likewise, for permits;
-	// otherwise it is KindLock. See [LockState].
+	// Kind is that of the locks that were lost; if none was, that of a mark that was deleted; otherwise it is KindExclusive.
+	// See [LockState].
 	Kind Kind
 	// Token, Metadata and Fence are those of the holder who has lost the lock. They are empty unless the Verdict is VerdictHeld and Kind is
-	// KindLock.
+	// KindExclusive.
 	Token    string
 	Metadata string
 	Fence    uint64
-	// Sharers are the readers, or permits, that have lost the lock, or nil: those that were on a majority of the nodes.
+	// Sharers have lost a shared lock or a slot: they were on a majority of the nodes. It is nil if none has.
 	Sharers []Sharer
-	// Nodes[i] is what was deleted from the i-th node given to New or Open, with the TTL that it had left, and the readers or permits
-	// that were removed from it as its Sharers. Held is false if nothing was there. If Err is set, nothing is known to be deleted:
+	// Nodes[i] is what was deleted from the i-th node given to New or Open, with the TTL that it had left, and the sharers that
+	// were removed from it as its Sharers. Held is false if nothing was there. If Err is set, nothing is known to be deleted:
 	// nodeerr.ErrForeign means that data of another program is there and was left alone, nodeerr.ErrHeld that another has taken the lock meanwhile, nodeerr.ErrAbsent that it has ended meanwhile.
 	Nodes []NodeState
 }
@@ -42,8 +42,8 @@ type Removal struct {
 // them.
 //
 // It looks at all nodes first, and then deletes on each node only the value that it has seen there. So a deletion that
-// arrives late does not delete the key of a later holder, unless a client of another kind uses the same value again. Readers and
-// permits are ended one by one, those that [Locker.Inspect] shows; one who comes meanwhile stays. A mark that nobody is behind is
+// arrives late does not delete the key of a later holder, unless a client of another kind uses the same value again. Shared locks
+// and slots are ended one by one, those that [Locker.Inspect] shows; one that comes meanwhile stays. A mark that nobody is behind is
 // deleted. The call is logged at level Warn.
 //
 // ForceUnlock returns nil if a majority of the nodes no longer holds what was seen there, or held nothing. Otherwise

@@ -130,7 +130,7 @@ func TestLock_WaitsForSomebodysDataThatHasATTL(t *testing.T) {
 	}
 }
 
-// Readers and permits have keys of their own beside, and wait for the same.
+// Readers and slots have keys of their own beside, and wait for the same.
 func TestSharers_WaitForSomebodysDataThatHasATTL(t *testing.T) {
 	t.Parallel()
 	inParallel(t, map[string]func(l *redlock.Locker, ctx context.Context, try bool) (*redlock.Lock, error){
@@ -140,7 +140,7 @@ func TestSharers_WaitForSomebodysDataThatHasATTL(t *testing.T) {
 			}
 			return l.Lock(ctx, "name", redlock.Shared())
 		},
-		"permits": func(l *redlock.Locker, ctx context.Context, try bool) (*redlock.Lock, error) {
+		"slots": func(l *redlock.Locker, ctx context.Context, try bool) (*redlock.Lock, error) {
 			if try {
 				return l.TryLock(ctx, "name", redlock.Slots(2))
 			}

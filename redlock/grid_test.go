@@ -101,7 +101,7 @@ var grid = map[string]struct {
 	"Slots, beyond": {redlock.Slots(65537), "     ---  ---    --- ---   ---     ---        ---   ---"},
 }
 
-var letters = map[redlock.Kind]string{redlock.KindLock: "e", redlock.KindRead: "s", redlock.KindPermit: "p"}
+var letters = map[redlock.Kind]string{redlock.KindExclusive: "e", redlock.KindShared: "s", redlock.KindSlot: "p"}
 
 func TestCalls_WithEachKindAndEachOption(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 // Inspect asks every node who holds a lock, and for how much longer. It changes nothing, waits for all nodes, for the node
 // timeout at most, and its result may be outdated when it is read.
 //
-// A node where readers or permits share the lock is asked who they are, up to 256 at a time and for the node timeout each time, until it
+// A node that has shared locks or slots is asked who has them, up to 256 at a time and for the node timeout each time, until it
 // has told 2048 of them, those whose TTLs end first. One who comes, leaves or is renewed meanwhile may be missing or not.
 //
 // The error is [ErrNoQuorum] in a [*QuorumError] if fewer than a majority answered, joined with ctx.Err() if ctx ended first. The
@@ -55,7 +55,7 @@ func (l *Locker) state(name string, answers []engine.Answer) *LockState {
 			n.Err = nil
 		case quorum.Yes:
 			n.Held, n.Kind, n.TTL = true, Kind(a.Kind.String()), a.TTL
-			if n.Kind == KindLock {
+			if n.Kind == KindExclusive {
 				n.Token, n.Fence, n.Metadata = a.Token, a.Fence, token.Metadata(a.Token)
 			}
 			n.Sharers, n.WriterWaits = sharers(a.Kind, a.Sharers), a.WriterWaits
@@ -109,7 +109,7 @@ func (l *Locker) unanswered(ctx context.Context, op event.Op, name string, reaso
 // On the wire it is the script of a first acquire, which also does what a renewal and a release need, with XX in the place of NX. Its key
 // begins with the key prefix, and nothing has it, so that the server sets nothing. The user of the servers needs the permission for it:
 // Ping fails without [WithKeyPrefix] if that permits some names only. With [WithFencing] it also reads the counter of that key and the
-// server's time; it does not check whether a counter may be raised, or what read locks and permits need.
+// server's time; it does not check whether a counter may be raised, or what shared locks and slots need.
 //
 // The errors are [ErrNoQuorum] in a [*QuorumError] with every node's reason, joined with ctx.Err() if ctx ended first; ctx.Err()
 // alone if it had ended before; [ErrClosed] after Close.

@@ -11,13 +11,13 @@ type Kind string
 
 // The kinds of locks.
 const (
-	KindLock   Kind = "lock"   // by default: it keeps out every other lock of the name
-	KindRead   Kind = "read"   // with Shared: it keeps out the other kinds
-	KindPermit Kind = "permit" // with Slots: it keeps out the other kinds, and locks of its own when all slots are taken
+	KindExclusive Kind = "exclusive" // by default: it keeps out every other lock of the name
+	KindShared    Kind = "shared"    // with Shared: it keeps out the other kinds
+	KindSlot      Kind = "slot"      // with Slots: it keeps out the other kinds, and locks of its own when all slots are taken
 )
 
-// Shared reports whether several may have a lock of this kind at a time.
-func (k Kind) Shared() bool { return k == KindRead || k == KindPermit }
+// several reports whether several may have a lock of the kind at a time.
+func (k Kind) several() bool { return k != "" && k != KindExclusive }
 
 // Kind returns what the lock keeps out.
 func (l *Lock) Kind() Kind { return l.held.kind() }
@@ -45,7 +45,7 @@ func Shared() LockOption {
 	return lockOption(func(r *request) { r.Kind, r.given = engine.KindShared, r.given|givenShared })
 }
 
-// Slots takes one of n slots of a name, as a semaphore gives permits: at most n callers have one at a time, in all processes together. n is
+// Slots takes one of n slots of a name, as a semaphore gives slots: at most n callers have one at a time, in all processes together. n is
 // from 1 to 1024. A lock that has a slot is a lock as any other: with a token and a TTL of its own, it is extended, renewed, lost, detached and
 // unlocked by itself, and the slot is free again when its TTL ends. But it has no fencing token, [Lock.Fence] is 0, and is not passed on
 // ([WithLocalHandoff]). A node that has no slot to give has [nodeerr.ErrFull].

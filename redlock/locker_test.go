@@ -296,10 +296,10 @@ func TestShutdown_WithinAFunctionOfDoIsRefusedAndClosesTheLocker(t *testing.T) {
 		"DoAll": func(l *redlock.Locker, shutdown func(context.Context) error) error {
 			return l.DoAll(t.Context(), []string{"a", "b"}, func(ctx context.Context, _ *redlock.Locks) error { return shutdown(ctx) })
 		},
-		"DoRead": func(l *redlock.Locker, shutdown func(context.Context) error) error {
+		"Do, shared": func(l *redlock.Locker, shutdown func(context.Context) error) error {
 			return l.Do(t.Context(), "name", func(ctx context.Context, _ *redlock.Lock) error { return shutdown(ctx) }, redlock.Shared())
 		},
-		"DoLimited": func(l *redlock.Locker, shutdown func(context.Context) error) error {
+		"Do, with slots": func(l *redlock.Locker, shutdown func(context.Context) error) error {
 			return l.Do(t.Context(), "name", func(ctx context.Context, _ *redlock.Lock) error { return shutdown(ctx) }, redlock.Slots(2))
 		},
 		"a leader": func(l *redlock.Locker, shutdown func(context.Context) error) error {

@@ -114,7 +114,7 @@ func TestObserver_ACallAndItsLockBeginAndEndInOrder(t *testing.T) {
 		require.Equal(t, "mine", a.Context.Value(contextKey{}))
 		require.Equal(t, event.OpAcquire, a.Op)
 		require.Equal(t, "name", a.Name)
-		require.Equal(t, "lock", a.Kind)
+		require.Equal(t, "exclusive", a.Kind)
 		require.True(t, a.Try)
 		require.Equal(t, 1, a.Rounds)
 		require.NoError(t, a.Err)
@@ -122,7 +122,7 @@ func TestObserver_ACallAndItsLockBeginAndEndInOrder(t *testing.T) {
 		require.Greater(t, a.Validity, long/2)
 		require.GreaterOrEqual(t, a.Took, a.Wait)
 		require.Equal(t, event.End{
-			Context: a.Context, Call: a.Call, Name: "name", Kind: "lock", Start: end.Start, Held: end.Held, Err: redlock.ErrReleased,
+			Context: a.Context, Call: a.Call, Name: "name", Kind: "exclusive", Start: end.Start, Held: end.Held, Err: redlock.ErrReleased,
 		}, end)
 		require.False(t, end.Start.Before(a.Start.Add(a.Took)))
 

@@ -42,8 +42,7 @@ type NodeError struct {
 }
 
 var (
-	// errFences is about a lock that a majority holds with different fencing tokens, or a permit with different slots, so that it is unknown
-	// which.
+	// errFences is about a lock that a majority holds with different fencing tokens, or in different slots, so that it is unknown which.
 	errFences = fmt.Errorf("%w for its fencing token, or its slot: the numbers differ until the holder extends it", ErrNoQuorum)
 	// errMaxWait is why a wait is over, if it is not that the caller's context has ended.
 	errMaxWait = errors.New("MaxWait has ended")

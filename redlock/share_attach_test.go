@@ -20,7 +20,7 @@ func TestAttach_TakesUpAReadLockByItsToken(t *testing.T) {
 		c.shared("name", 2)
 		locker := c.locker(redlock.WithFencing()) // of numbers it has none
 		attached := got(locker.Attach(t.Context(), "name", detach(t, first)))(t)
-		require.Equal(t, redlock.KindRead, attached.Kind())
+		require.Equal(t, redlock.KindShared, attached.Kind())
 		require.Equal(t, first.Token(), attached.Token())
 		require.Zero(t, attached.Fence())
 		require.Greater(t, attached.Remaining(), 20*time.Second)
@@ -59,7 +59,7 @@ func TestAttach_RefusesAReaderWhoIsNotIn(t *testing.T) {
 		locker := c.locker()
 		c.crowd("name", 300)
 		attach := func(token string) error { return errOf(locker.Attach(t.Context(), "name", token)) }
-		for _, token := range []string{"reader-0", "|readers", "another"} { // the mark is no token
+		for _, token := range []string{"reader-0", "|shared", "another"} { // the mark is no token
 			requireIs(t, attach(token), redlock.ErrNotHeld)
 		}
 		c.do(0, "ZREM", "{name}:sharers", "reader-300")
@@ -81,7 +81,7 @@ func TestAttach_OfAReaderNeedsAMajorityOfAnswers(t *testing.T) {
 		locker := lockerOver(t, c.nodes())
 		c.servers[0].Stop()
 		lock := must(locker.Attach(t.Context(), "name", "reader-1"))(t)
-		require.Equal(t, redlock.KindRead, lock.Kind())
+		require.Equal(t, redlock.KindShared, lock.Kind())
 		c.servers[1].Stop()
 		requireIs(t, errOf(locker.Attach(t.Context(), "name", "reader-2")), redlock.ErrNoQuorum)
 	})
@@ -118,7 +118,7 @@ func TestForceUnlock_EndsTheReaders(t *testing.T) {
 		c.do(2, "ZREM", "{name}:sharers", "reader-2")
 		removed := must(locker.ForceUnlock(t.Context(), "name"))(t)
 		require.Equal(t, redlock.VerdictHeld, removed.Verdict)
-		require.Equal(t, redlock.KindRead, removed.Kind)
+		require.Equal(t, redlock.KindShared, removed.Kind)
 		require.Empty(t, removed.Token)
 		require.Len(t, removed.Sharers, 300)
 		last := removed.Sharers[299]

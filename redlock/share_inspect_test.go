@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// read takes a read lock. If it is held when the test ends, it is released.
+// read takes a shared lock. If it is held when the test ends, it is released.
 func read(tb testing.TB, locker *redlock.Locker, name string, opts ...redlock.LockOption) *redlock.Lock {
 	tb.Helper()
 	return got(locker.TryLock(tb.Context(), name, append(opts, redlock.Shared())...))(tb)
@@ -38,7 +38,7 @@ func (c *cluster) crowd(name string, readers int, on ...int) {
 	c.tb.Helper()
 	const script = `local time = redis.call('TIME')
 for i = 1, tonumber(ARGV[1]) do redis.call('ZADD', KEYS[2], time[1] * 1000 + 3600000 + i * 60000, 'reader-' .. i) end
-redis.call('SET', KEYS[1], '|readers', 'PX', 864000000)
+redis.call('SET', KEYS[1], '|shared', 'PX', 864000000)
 redis.call('PEXPIRE', KEYS[2], 864000000)`
 	for i := range c.servers {
 		if on == nil || slices.Contains(on, i) {
@@ -57,7 +57,7 @@ func TestInspect_ShowsTheReaders(t *testing.T) {
 		c.do(1, "ZADD", "{name}:sharers", time.Now().Add(long).UnixMilli(), "on one")
 		s := inspect(t, locker, "name")
 		require.Equal(t, redlock.VerdictHeld, s.Verdict)
-		require.Equal(t, redlock.KindRead, s.Kind)
+		require.Equal(t, redlock.KindShared, s.Kind)
 		require.Empty(t, s.Token)
 		require.Empty(t, s.Metadata)
 		require.Zero(t, s.Fence)
@@ -78,12 +78,12 @@ func TestInspect_ShowsTheReaders(t *testing.T) {
 			require.Equal(t, 1, n.Sharers[0].Nodes)
 			n.Sharers = nil
 			require.Greater(t, n.TTL, long, "the mark's")
-			require.Equal(t, redlock.NodeState{Addr: c.servers[i].Addr(), Held: true, Kind: redlock.KindRead, TTL: n.TTL}, n)
+			require.Equal(t, redlock.NodeState{Addr: c.servers[i].Addr(), Held: true, Kind: redlock.KindShared, TTL: n.TTL}, n)
 		}
 		unlock(t, short, lasting)
 		c.doAll("DEL", "name", "{name}:sharers")
 		require.Equal(t, redlock.VerdictNobody, inspect(t, locker, "name").Verdict)
-		require.Equal(t, redlock.KindLock, inspect(t, locker, "name").Kind)
+		require.Equal(t, redlock.KindExclusive, inspect(t, locker, "name").Kind)
 	})
 }
 
@@ -99,7 +99,7 @@ func TestInspect_OfAReaderAsksTheNodesThatAnswer(t *testing.T) {
 		c.servers[2].Stop()
 		s = inspect(t, locker, "name")
 		require.Equal(t, redlock.VerdictUnknown, s.Verdict, "the node that is down decides")
-		require.Equal(t, redlock.KindRead, s.Kind)
+		require.Equal(t, redlock.KindShared, s.Kind)
 		require.Nil(t, s.Sharers)
 		require.Zero(t, s.TTL)
 		require.Len(t, s.Nodes[1].Sharers, 1)
@@ -144,15 +144,15 @@ func TestMark_ThatNobodyIsInIsHeldByNobodyAndIsRemovedByForce(t *testing.T) {
 		c.doAll("DEL", "{name}:sharers")
 		s := inspect(t, locker, "name")
 		require.Equal(t, redlock.VerdictNobody, s.Verdict)
-		require.Equal(t, redlock.KindRead, s.Kind)
+		require.Equal(t, redlock.KindShared, s.Kind)
 		require.Zero(t, s.TTL)
 		for i, n := range s.Nodes {
-			require.Equal(t, redlock.NodeState{Addr: c.servers[i].Addr(), Held: true, Kind: redlock.KindRead, TTL: redlock.NoLimit}, n)
+			require.Equal(t, redlock.NodeState{Addr: c.servers[i].Addr(), Held: true, Kind: redlock.KindShared, TTL: redlock.NoLimit}, n)
 		}
 		requireIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
 		removed := must(locker.ForceUnlock(t.Context(), "name"))(t)
 		require.Equal(t, redlock.VerdictNobody, removed.Verdict)
-		require.Equal(t, redlock.KindRead, removed.Kind)
+		require.Equal(t, redlock.KindShared, removed.Kind)
 		require.Equal(t, s.Nodes, removed.Nodes)
 		unlock(t, take(t, locker, "name"))
 	})
@@ -211,8 +211,8 @@ func TestInspect_OfAPlainLockAsksEachNodeOnce(t *testing.T) {
 		require.Equal(t, want, c.calls("eval", "evalsha")-before, name)
 		if name == "plain" {
 			require.Equal(t, "token", s.Token)
-			require.Equal(t, redlock.KindLock, s.Kind)
-			require.Equal(t, redlock.NodeState{Addr: s.Nodes[0].Addr, Held: true, Kind: redlock.KindLock, Token: "token", TTL: redlock.NoLimit}, s.Nodes[0])
+			require.Equal(t, redlock.KindExclusive, s.Kind)
+			require.Equal(t, redlock.NodeState{Addr: s.Nodes[0].Addr, Held: true, Kind: redlock.KindExclusive, Token: "token", TTL: redlock.NoLimit}, s.Nodes[0])
 		}
 	}
 	c.doAll("DEL", "shared", "{shared}:sharers")

@@ -27,7 +27,7 @@ func shareStates(text string) (nodes []redlock.NodeState) {
 			n.Err = nodeerr.ErrTimeout
 			fallthrough // what it seems to hold does not count
 		case '|':
-			n.Held, n.Kind = true, redlock.KindRead
+			n.Held, n.Kind = true, redlock.KindShared
 			for i, who := range word[1:] {
 				n.Sharers = append(n.Sharers, redlock.Sharer{Token: string(who), Metadata: "of " + string(who), TTL: time.Duration(i+len(nodes)+1) * time.Second, Nodes: 1})
 			}
@@ -40,7 +40,7 @@ func shareStates(text string) (nodes []redlock.NodeState) {
 func TestNewState_TellsWhichReadersHoldTheLock(t *testing.T) {
 	t.Parallel()
 	const held, nobody, data, unknown = redlock.VerdictHeld, redlock.VerdictNobody, redlock.VerdictForeign, redlock.VerdictUnknown
-	const lock, reads = redlock.KindLock, redlock.KindRead
+	const lock, reads = redlock.KindExclusive, redlock.KindShared
 	for _, test := range []struct {
 		nodes   string
 		want    redlock.Verdict

@@ -14,17 +14,17 @@ import (
 type Verdict string
 
 const (
-	// VerdictHeld means that a majority of the nodes holds the same token, or has the same reader, or the same permit in the same slot.
+	// VerdictHeld means that a majority of the nodes holds the same token, or has the same shared lock, or the same token in the same slot.
 	VerdictHeld Verdict = "held"
 	// VerdictNobody means that nobody holds the lock, whatever the nodes hold that did not answer. Tokens on a minority may still
-	// prevent an acquire, until they are released or expire. So may readers and permits that are on a minority, or gone: where the last one
+	// prevent an acquire, until they are released or expire. So may shared locks and slots that are on a minority, or gone: where the last one
 	// has ended without an Unlock, writers are kept out for up to a quarter longer than the longest TTL was, and if somebody has removed that
 	// of the key, until another comes, or for ever. [Locker.ForceUnlock] ends that.
 	VerdictNobody Verdict = "nobody"
 	// VerdictForeign means that nobody holds the lock and nobody can take it: data of another program is on so many nodes that
 	// the others are no majority. What has a TTL ends by itself.
 	VerdictForeign Verdict = "foreign"
-	// VerdictUnknown means that a token, a reader or a permit may be on a majority or not: the nodes that did not answer decide.
+	// VerdictUnknown means that a lock of any kind may be on a majority or not: the nodes that did not answer decide.
 	VerdictUnknown Verdict = "unknown"
 )
 
@@ -33,24 +33,24 @@ type LockState struct {
 	Name    string
 	Need    int // how many nodes make the majority
 	Verdict Verdict
-	// Kind is KindRead if readers hold the lock, or if nobody is known to hold it and a node has their mark; KindPermit likewise, for
-	// permits, and if both marks are there, that which is on more nodes counts, or if these are as many, that of readers. Otherwise it is
-	// KindLock, also if the nodes hold nothing.
+	// Kind is that of the locks that are held. If nobody is known to hold one, it is KindShared or KindSlot where a node has the mark of that
+	// kind: if both are there, that which is on more nodes counts, or if these are as many, KindShared. Otherwise it is KindExclusive, also
+	// if the nodes hold nothing.
 	Kind Kind
-	// Token is what a majority of the nodes holds; "" without a majority, and if Kind is KindRead or KindPermit. It is "" also if that is an empty value,
+	// Token is what a majority of the nodes holds; "" without a majority, and if Kind is KindShared or KindSlot. It is "" also if that is an empty value,
 	// which another client has set: it keeps the lock from everybody else, as any token does.
 	Token    string
 	Metadata string // of the holder, see [Metadata]
 	// Fence is the fencing token that a majority holds with Token; 0 if there is none.
 	Fence uint64
-	// Sharers are the readers, or the permits, that hold the lock: those on a majority of the nodes, and permits in the same slot there. The
+	// Sharers have a shared lock, or a slot: they are on a majority of the nodes, and with a slot, in the same one there. The
 	// one whose TTL ends first is in front. It is nil if there are none. Those on fewer nodes are in Nodes only.
 	Sharers []Sharer
 	// TTL is how much longer a majority holds the token, or has the last of the Sharers, counted from the call of Inspect. It is [NoLimit] if
 	// the key never expires, and 0 unless Verdict is VerdictHeld.
 	TTL time.Duration
-	// WriterWaits is whether a majority of the nodes has been told that a writer waits, so that further readers and permits do not come in.
-	// It is known only of nodes that readers or permits share.
+	// WriterWaits is whether a majority of the nodes has been told that a writer waits, so that nobody else gets a shared lock or a slot.
+	// It is known only of nodes that have some.
 	WriterWaits bool
 	// Nodes[i] is about the i-th node given to New or Open. There is one for each.
 	Nodes []NodeState
@@ -59,36 +59,36 @@ type LockState struct {
 // NodeState is what one node holds of a lock.
 type NodeState struct {
 	Addr     string
-	Held     bool          // it holds a token, which may be empty, or the mark of readers or permits
-	Kind     Kind          // KindRead or KindPermit with that mark, KindLock with a token; "" unless Held, and "" counts as KindLock
+	Held     bool          // it holds a token, which may be empty, or the mark of shared locks or of slots
+	Kind     Kind          // KindShared or KindSlot with that mark, KindExclusive with a token; "" unless Held, and "" counts as KindExclusive
 	Token    string        // that it holds; "" with a mark
 	Metadata string        // of the holder, see [Metadata]
 	Fence    uint64        // of the holder, 0 for none: see [Lock.Fence]; on a minority of nodes it may be another
-	TTL      time.Duration // that the key, or the data, has left, NoLimit if it never expires; that of a mark is longer than any reader's or permit's
-	// Sharers are the readers or permits that it has, the one whose TTL ends first in front, each of them once. With KindRead and KindPermit
+	TTL      time.Duration // that the key, or the data, has left, NoLimit if it never expires; that of a mark is longer than that of any sharer
+	// Sharers are those whom it has, the one whose TTL ends first in front, each of them once. With KindShared and KindSlot
 	// it is nil if they are gone, and the mark has not expired.
 	Sharers     []Sharer
-	WriterWaits bool // it has been told that a writer waits, see [LockState]; false unless Kind is KindRead or KindPermit
+	WriterWaits bool // it has been told that a writer waits, see [LockState]; false unless Kind is KindShared or KindSlot
 	// Err is why there is no answer, an error of package nodeerr; nodeerr.ErrForeign means that data of another program is there.
 	Err error
 }
 
-// Sharer is one of those who share a lock: a reader or a permit.
+// Sharer is one who has a shared lock or a slot.
 type Sharer struct {
 	Token    string
 	Metadata string        // of its holder, see [Metadata]
 	TTL      time.Duration // how much longer a majority has it, in a NodeState that node
 	Nodes    int           // how many nodes have it; 1 in a NodeState
-	// Slot is that of a permit, from 0 to 1023: of those who have permits at a time each has another. It is -1 if the node has lost it, which
-	// counts as if the node did not have the permit. A reader has none, and 0 here.
+	// Slot is the index of the slot, from 0 to 1023: of those who have one at a time each has another. It is -1 if the node has lost it, which
+	// counts as if the node did not have the Sharer. A shared lock has no slot, and 0 here.
 	Slot int
 }
 
 // NewLockState computes the LockState from the states of all nodes that the lock is taken on. A node whose Err is set has not
 // answered, and may hold anything, unless that is [nodeerr.ErrForeign]. Nodes with equal Tokens and different Fences have one holder.
 func NewLockState(name string, nodes []NodeState) *LockState {
-	s := &LockState{Name: name, Need: quorum.Majority(len(nodes)), Verdict: VerdictNobody, Kind: KindLock, Nodes: nodes}
-	missing, data, most, readers, permits, told := 0, 0, 0, 0, 0, 0
+	s := &LockState{Name: name, Need: quorum.Majority(len(nodes)), Verdict: VerdictNobody, Kind: KindExclusive, Nodes: nodes}
+	missing, data, most, readers, slots, told := 0, 0, 0, 0, 0, 0
 	for i := range nodes {
 		n := &nodes[i]
 		if n.Err == nil && n.WriterWaits {
@@ -99,19 +99,19 @@ func NewLockState(name string, nodes []NodeState) *LockState {
 			data++
 		case n.Err != nil:
 			missing++
-		case n.Held && n.Kind == KindRead:
+		case n.Held && n.Kind == KindShared:
 			readers++
-		case n.Held && n.Kind == KindPermit:
-			permits++
+		case n.Held && n.Kind == KindSlot:
+			slots++
 		case n.Held:
 			most = max(most, s.count(n))
 		}
 	}
-	if most < s.Need && readers+permits > 0 {
-		if s.Kind = KindRead; permits > readers {
-			s.Kind = KindPermit
+	if most < s.Need && readers+slots > 0 {
+		if s.Kind = KindShared; slots > readers {
+			s.Kind = KindSlot
 		}
-		most = max(most, s.share(KindRead), s.share(KindPermit))
+		most = max(most, s.share(KindShared), s.share(KindSlot))
 	}
 	s.WriterWaits = told >= s.Need
 	switch {
@@ -130,7 +130,7 @@ func (s *LockState) count(n *NodeState) int {
 	var ttls []time.Duration
 	fences := 0
 	for _, o := range s.Nodes {
-		if !o.Held || o.Err != nil || o.Kind.Shared() || o.Token != n.Token {
+		if !o.Held || o.Err != nil || o.Kind.several() || o.Token != n.Token {
 			continue
 		}
 		ttls = append(ttls, o.TTL)
@@ -147,7 +147,7 @@ func (s *LockState) count(n *NodeState) int {
 	return len(ttls)
 }
 
-// share returns how many nodes have that of the readers, or permits, that is on the most, and makes holders of those on a majority. At most
+// share returns how many nodes have the sharer of a kind that is on the most, and makes holders of those on a majority. At most
 // one of the kinds has any.
 func (s *LockState) share(kind Kind) (most int) {
 	type sharer struct {

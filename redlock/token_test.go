@@ -18,11 +18,11 @@ func TestTokenSource_ThatRepeatsDeletesNothingWhereTheAnswerWasNo(t *testing.T) 
 			lock, err := l.TryLock(t.Context(), name, host)
 			return func() error { return lock.Unlock(t.Context()) }, err
 		},
-		"RLock": func(t *testing.T, l *redlock.Locker, name string) (func() error, error) {
+		"Shared": func(t *testing.T, l *redlock.Locker, name string) (func() error, error) {
 			lock, err := l.TryLock(t.Context(), name, host, redlock.Shared())
 			return func() error { return lock.Unlock(t.Context()) }, err
 		},
-		"Acquire": func(t *testing.T, l *redlock.Locker, name string) (func() error, error) {
+		"Slots": func(t *testing.T, l *redlock.Locker, name string) (func() error, error) {
 			lock, err := l.TryLock(t.Context(), name, host, redlock.Slots(2))
 			return func() error { return lock.Unlock(t.Context()) }, err
 		},

@@ -60,7 +60,7 @@ func (l *Locker) pushed(s *LockState) bool {
 			return false
 		}
 	}
-	return s.Verdict != VerdictUnknown && !s.Kind.Shared()
+	return s.Verdict != VerdictUnknown && !s.Kind.several()
 }
 
 // pause waits until it is told of a change, for so long at most, and no longer than ctx and the Locker.

@@ -150,7 +150,7 @@ type programFlags struct {
 	RestartGuard time.Duration `placeholder:"TIME" help:"The programs' restart guard (default none)."`
 	Durable      []string      `placeholder:"HOST:PORT" help:"Nodes that the programs declare durable, or all."`
 	Fencing      bool          `help:"The programs use fencing tokens."`
-	Shared       bool          `help:"The programs use read locks or permits."`
+	Shared       bool          `help:"The programs use shared locks or slots."`
 	NodeTimeout  time.Duration `default:"300ms" placeholder:"TIME" help:"The programs' node timeout (default ${default})."`
 	MaxTTL       time.Duration `name:"max-ttl" placeholder:"TIME" help:"The longest TTL of the programs."`
 }

@@ -80,7 +80,7 @@ func (c *inspectCmd) lines(s *redlock.LockState, trips *roundTrips, columns int)
 			}
 			return nil
 		})...)
-	for _, kind := range []redlock.Kind{redlock.KindRead, redlock.KindPermit} {
+	for _, kind := range []redlock.Kind{redlock.KindShared, redlock.KindSlot} {
 		lines = append(lines, c.sharers(s, kind)...)
 	}
 	lines = append(lines, line{})
@@ -100,9 +100,10 @@ func (c *inspectCmd) sharers(s *redlock.LockState, kind redlock.Kind) []line {
 	if len(all) == 0 {
 		return nil
 	}
-	titles := []column{{strings.ToUpper(display.Noun(kind)), false}, {"TTL LEFT", true}, {"NODES", true}, {"METADATA", false}}
-	if kind == redlock.KindPermit {
+	titles := []column{{"READER", false}, {"TTL LEFT", true}, {"NODES", true}, {"METADATA", false}}
+	if kind == redlock.KindSlot {
 		titles = slices.Insert(titles, 1, column{"SLOT", true})
+		titles[0].title = "HOLDER"
 	}
 	var rows [][]string
 	for _, r := range all {
@@ -112,9 +113,9 @@ func (c *inspectCmd) sharers(s *redlock.LockState, kind redlock.Kind) []line {
 		}
 		row := []string{tokenText(r.Token, c.Full), ttlText(r.TTL), fmt.Sprintf("%d/%d", r.Nodes, len(s.Nodes)), metadata}
 		switch {
-		case kind == redlock.KindPermit && r.Slot < 0:
+		case kind == redlock.KindSlot && r.Slot < 0:
 			row = slices.Insert(row, 1, "none")
-		case kind == redlock.KindPermit:
+		case kind == redlock.KindSlot:
 			row = slices.Insert(row, 1, fmt.Sprint(r.Slot))
 		}
 		rows = append(rows, row)
@@ -128,7 +129,7 @@ func (c *inspectCmd) sharers(s *redlock.LockState, kind redlock.Kind) []line {
 	})...)
 }
 
-// sharersOf returns those of a kind who hold a lock, and behind them those on fewer nodes, with the longest TTL on any. A permit that has
+// sharersOf returns those of a kind who hold a lock, and behind them those on fewer nodes, with the longest TTL on any. One that has
 // several slots is there once for each.
 func sharersOf(s *redlock.LockState, kind redlock.Kind) (all []redlock.Sharer) {
 	type sharer struct {
@@ -221,13 +222,13 @@ type inspection struct {
 	Need     int              `json:"nodes_needed"`
 	Waits    bool             `json:"writer_waits"`
 	Readers  []sharerJSON     `json:"readers,omitempty"` // those on fewer nodes too
-	Permits  []sharerJSON     `json:"permits,omitempty"` // likewise
+	Slots    []sharerJSON     `json:"slots,omitempty"`   // likewise
 	Nodes    []nodeInspection `json:"nodes"`
 }
 
 type sharerJSON struct {
 	Token    string `json:"token"`
-	Slot     *int   `json:"slot,omitempty"` // of a permit, -1 for none
+	Slot     *int   `json:"slot,omitempty"` // that it has, -1 for none
 	Metadata string `json:"metadata,omitempty"`
 	TTL      int64  `json:"ttl_ms"`
 	On       int    `json:"on_nodes"`
@@ -238,7 +239,7 @@ type nodeInspection struct {
 	Answered bool         `json:"answered"`
 	Kind     redlock.Kind `json:"kind,omitempty"`    // "" if it holds nothing
 	Readers  []string     `json:"readers,omitempty"` // their tokens
-	Permits  []string     `json:"permits,omitempty"` // likewise
+	Slots    []string     `json:"slots,omitempty"`   // likewise
 	Data     bool         `json:"data"`              // of another program
 	Token    string       `json:"token,omitempty"`
 	Metadata string       `json:"metadata,omitempty"`
@@ -253,11 +254,11 @@ func inspectionOf(s *redlock.LockState, trips *roundTrips) inspection {
 		Name: s.Name, Verdict: s.Verdict, Kind: s.Kind, Text: explain(s, true), Token: s.Token, Metadata: s.Metadata, Fence: s.Fence, TTL: millis(s.TTL), Need: s.Need,
 		Waits: s.WriterWaits,
 	}
-	for _, r := range sharersOf(s, redlock.KindRead) {
+	for _, r := range sharersOf(s, redlock.KindShared) {
 		to.Readers = append(to.Readers, sharerJSON{Token: r.Token, Metadata: r.Metadata, TTL: millis(r.TTL), On: r.Nodes})
 	}
-	for _, r := range sharersOf(s, redlock.KindPermit) {
-		to.Permits = append(to.Permits, sharerJSON{r.Token, &r.Slot, r.Metadata, millis(r.TTL), r.Nodes})
+	for _, r := range sharersOf(s, redlock.KindSlot) {
+		to.Slots = append(to.Slots, sharerJSON{r.Token, &r.Slot, r.Metadata, millis(r.TTL), r.Nodes})
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -269,8 +270,8 @@ func inspectionOf(s *redlock.LockState, trips *roundTrips) inspection {
 			of.Latency = float64(d.Microseconds()) / 1000
 		}
 		for _, r := range n.Sharers {
-			if n.Kind == redlock.KindPermit {
-				of.Permits = append(of.Permits, r.Token)
+			if n.Kind == redlock.KindSlot {
+				of.Slots = append(of.Slots, r.Token)
 			} else {
 				of.Readers = append(of.Readers, r.Token)
 			}

@@ -180,7 +180,7 @@ func (c *listCmd) cells(l survey.Lock, listing *survey.Listing) []string {
 // tokens returns the token of the holder, or without a majority those that nodes hold.
 func (c *listCmd) tokens(l survey.Lock) string {
 	switch {
-	case l.Held() && l.Kind.Shared():
+	case l.Held() && display.Several(l.Kind):
 		return display.Nouns(l.Kind)
 	case l.Held():
 		return tokenText(l.Token, c.Full)
@@ -188,7 +188,7 @@ func (c *listCmd) tokens(l survey.Lock) string {
 	var all []string
 	for _, v := range l.Views {
 		text := tokenText(v.Token, c.Full)
-		if v.Kind.Shared() {
+		if display.Several(v.Kind) {
 			text = display.Nouns(v.Kind)
 		}
 		if !v.Other && !slices.Contains(all, text) {

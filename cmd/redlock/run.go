@@ -39,8 +39,8 @@ type runCmd struct {
 	KillAfter    *time.Duration   `placeholder:"TIME" help:"From TERM to KILL (default: ttl/4, up to 10s)."`
 	AtLeast      time.Duration    `placeholder:"TIME" help:"Keep the lock so long at least."`
 	Also         []string         `sep:"none" placeholder:"NAME" help:"Hold this lock too: all or none; repeatable."`
-	Shared       bool             `help:"Read lock: others with --shared run beside it."`
-	Slots        *int             `placeholder:"N" help:"Permit: at most N with --slots run at a time."`
+	Shared       bool             `help:"Others with --shared run beside it."`
+	Slots        *int             `placeholder:"N" help:"Slot: at most N with --slots run at a time."`
 	Fencing      bool             `help:"Number the holders: $$REDLOCK_FENCE."`
 	Metadata     string           `placeholder:"TEXT" help:"Shown to others (default: host and process)."`
 	RestartGuard time.Duration    `placeholder:"TIME" help:"Servers so new grant no lock (default: off)."`
@@ -129,13 +129,13 @@ func (c *runCmd) check() error {
 	}
 	switch {
 	case c.Shared && c.Fencing:
-		return usage("--shared and --fencing can't be used together: read locks have no numbers")
+		return usage("--shared and --fencing can't be used together: shared locks have no numbers")
 	case c.Shared && len(c.Also) > 0:
 		return usage("--shared and --also can't be used together: several locks are taken at once only if none is shared")
 	case c.Slots != nil && c.Shared:
 		return usage("--slots and --shared can't be used together: readers have no limit")
 	case c.Slots != nil && c.Fencing:
-		return usage("--slots and --fencing can't be used together: permits have no numbers")
+		return usage("--slots and --fencing can't be used together: slots have no numbers")
 	case c.Slots != nil && len(c.Also) > 0:
 		return usage("--slots and --also can't be used together: several locks are taken at once only if none is shared")
 	case c.ConflictCode != nil && (*c.ConflictCode < 0 || *c.ConflictCode > 255):

@@ -43,8 +43,8 @@ func TestRun_GivesAStringToTheShell(t *testing.T) {
 		"behind the name":        {"job", "-c", "echo $0 $REDLOCK_NAME | cat; exit 7"},
 		"before it":              {"-c", "echo $0 $REDLOCK_NAME | cat; exit 7", "job"},
 		"in the long form":       {"job", "--command", "echo $0 $REDLOCK_NAME | cat; exit 7"},
-		"with a read lock":       {"--shared", "job", "-c", "echo $0 $REDLOCK_NAME | cat; exit 7"},
-		"with a permit":          {"--slots=2", "job", "-c", "echo $0 $REDLOCK_NAME | cat; exit 7"},
+		"with a shared lock":     {"--shared", "job", "-c", "echo $0 $REDLOCK_NAME | cat; exit 7"},
+		"with a slot":            {"--slots=2", "job", "-c", "echo $0 $REDLOCK_NAME | cat; exit 7"},
 		"with several names":     {"--also=b", "job", "-c", "echo $0 $REDLOCK_NAME | cat; exit 7"},
 		"for a command's own -c": {"job", "/bin/sh", "-c", "echo $0 $REDLOCK_NAME | cat; exit 7"},
 	} {
@@ -122,7 +122,7 @@ func TestRun_AtMostSoManyWithSlotsRunAtATime(t *testing.T) {
 		assert.Equal(t, exitTaken, runTool(t, servers, args...).code(), args)
 	}
 	third := runTool(t, servers, "--slots=2", "job", "sh", "-c", "echo $REDLOCK_NAME")
-	assert.Equal(t, "2 permits", third.event("blocked").Holder)
+	assert.Equal(t, "2 slots", third.event("blocked").Holder)
 	first.endsWith(0)
 	third.says("job")
 	assert.Zero(t, third.code())

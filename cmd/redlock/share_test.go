@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// readLocks takes read locks of a name, and waits until all servers have them. Their metadata are "of 0", "of 1" and so on.
+// readLocks takes shared locks of a name, and waits until all servers have them. Their metadata are "of 0", "of 1" and so on.
 func readLocks(t *testing.T, on []*testredis.Process, prefix, name string, n int) (locks []*redlock.Lock) {
 	t.Helper()
 	locker, err := redlock.Open(testredis.URLs(on), redlock.WithKeyPrefix(prefix), redlock.TTL(eternity), redlock.WithPoolOptions(pool.WithTimeout(time.Minute)))
@@ -44,9 +44,9 @@ func eventuallyShared(t *testing.T, on []*testredis.Process, key string, n int) 
 func TestList_ShowsARowForReaders(t *testing.T) {
 	on, flags := real5(t)
 	readLocks(t, on, "lock:", "held", 2)
-	do(t, on[:2], "SET", "lock:split", "|readers", "PX", eternity.Milliseconds())
+	do(t, on[:2], "SET", "lock:split", "|shared", "PX", eternity.Milliseconds())
 	do(t, on[2:], "SET", "lock:split", "token", "PX", eternity.Milliseconds())
-	do(t, on[:1], "SET", "lock:left", "|readers")
+	do(t, on[:1], "SET", "lock:left", "|shared")
 	do(t, on[:1], "SET", "{lock:held}:wanted", "|wanted")
 	for prefix, shown := range map[string]string{"lock:": " ", "": " lock:"} {
 		out := steady(succeed(t, flags, "list", "--key-prefix="+prefix))
@@ -57,18 +57,18 @@ func TestList_ShowsARowForReaders(t *testing.T) {
 	}
 	document := decoded[listJSON](t, succeed(t, flags, "list", "--json", "--key-prefix=lock:"))
 	held, left, split := document.Locks[0], document.Locks[1], document.Locks[2]
-	require.Equal(t, redlock.KindRead, held.Kind)
+	require.Equal(t, redlock.KindShared, held.Kind)
 	require.Empty(t, held.Token)
 	require.Equal(t, redlock.VerdictHeld, held.Verdict)
 	require.Greater(t, held.TTL, eternity.Milliseconds(), "the mark's")
-	require.Equal(t, redlock.KindRead, held.Nodes[0].Kind)
+	require.Equal(t, redlock.KindShared, held.Nodes[0].Kind)
 	require.Empty(t, held.Nodes[0].Token)
-	require.Equal(t, redlock.KindRead, left.Kind)
+	require.Equal(t, redlock.KindShared, left.Kind)
 	require.Equal(t, redlock.VerdictNobody, left.Verdict)
-	require.Equal(t, redlock.KindLock, split.Kind)
+	require.Equal(t, redlock.KindExclusive, split.Kind)
 	require.Equal(t, "token", split.Token)
-	require.Equal(t, redlock.KindRead, split.Nodes[0].Kind)
-	require.Equal(t, redlock.KindLock, split.Nodes[4].Kind)
+	require.Equal(t, redlock.KindShared, split.Nodes[0].Kind)
+	require.Equal(t, redlock.KindExclusive, split.Nodes[4].Kind)
 }
 
 func TestInspect_ShowsEachReader(t *testing.T) {
@@ -89,7 +89,7 @@ func TestInspect_ShowsEachReader(t *testing.T) {
 	}
 	require.Contains(t, succeed(t, flags, "inspect", "name", "--full"), locks[0].Token())
 	document := decoded[inspection](t, succeed(t, flags, "inspect", "name", "--json"))
-	require.Equal(t, redlock.KindRead, document.Kind)
+	require.Equal(t, redlock.KindShared, document.Kind)
 	require.Empty(t, document.Token)
 	require.Len(t, document.Readers, 3)
 	slices.SortFunc(document.Readers, func(a, b sharerJSON) int { return b.On - a.On }) // they are in the order of their TTLs
@@ -97,14 +97,14 @@ func TestInspect_ShowsEachReader(t *testing.T) {
 	require.Equal(t, sharerJSON{locks[1].Token(), nil, "of 1", document.Readers[1].TTL, 3}, document.Readers[1])
 	require.Equal(t, 1, document.Readers[2].On)
 	require.Greater(t, document.Readers[0].TTL, eternity.Milliseconds()/2)
-	require.Equal(t, redlock.KindRead, document.Nodes[4].Kind)
+	require.Equal(t, redlock.KindShared, document.Nodes[4].Kind)
 	require.Equal(t, []string{locks[0].Token()}, document.Nodes[4].Readers)
 
-	do(t, on, "SET", "lock:stray", "|readers")
+	do(t, on, "SET", "lock:stray", "|shared")
 	out = steady(succeed(t, flags, "inspect", "stray"))
 	require.Contains(t, out, "Held by nobody: no token and no reader is on a majority (3). the mark of readers on 5. The mark of readers keeps writers out")
 	require.Contains(t, out, `removed by "redlock unlock stray --force"`)
-	require.Equal(t, redlock.KindLock, decoded[inspection](t, succeed(t, flags, "inspect", "free", "--json")).Kind)
+	require.Equal(t, redlock.KindExclusive, decoded[inspection](t, succeed(t, flags, "inspect", "free", "--json")).Kind)
 }
 
 func TestUnlock_EndsOneReaderByItsToken(t *testing.T) {
@@ -133,7 +133,7 @@ func TestUnlock_ByForceEndsTheReadersThatItHasShown(t *testing.T) {
 	require.Equal(t, make([]string, 5), values(t, on, "lock:name"))
 	require.ErrorIs(t, locks[1].Unlock(t.Context()), redlock.ErrNotHeld)
 
-	do(t, on, "SET", "lock:stray", "|readers")
+	do(t, on, "SET", "lock:stray", "|shared")
 	require.Contains(t, refused(t, 0, flags, "unlock", "stray"), "removed=5 nodes=5 holder=\"\"")
 	require.Equal(t, make([]string, 5), values(t, on, "lock:stray"))
 }

@@ -34,7 +34,7 @@ type tally struct {
 	dataForEver          int // how many hold data without a TTL
 	forEver              int // how many hold a key without TTL
 	tokens               []tokenShare
-	readers, permits     int // how many nodes have that mark
+	readers, slots       int // how many nodes have that mark
 	sharers              []tokenShare
 }
 
@@ -62,10 +62,10 @@ func tallyOf(s *redlock.LockState) tally {
 				t.forEver++
 			}
 			switch n.Kind {
-			case redlock.KindRead:
+			case redlock.KindShared:
 				t.readers++
-			case redlock.KindPermit:
-				t.permits++
+			case redlock.KindSlot:
+				t.slots++
 			default:
 				t.tokens = count(t.tokens, n.Token, n.TTL)
 			}
@@ -96,7 +96,7 @@ func count(all []tokenShare, token string, ttl time.Duration) []tokenShare {
 func explain(s *redlock.LockState, full bool) (text string) {
 	t := tallyOf(s)
 	switch shares := t.shares(full); {
-	case s.Verdict == redlock.VerdictHeld && s.Kind.Shared():
+	case s.Verdict == redlock.VerdictHeld && display.Several(s.Kind):
 		text = t.shared(s)
 	case s.Verdict == redlock.VerdictHeld && s.Token == "":
 		text = fmt.Sprintf("Held by an empty value: %d of %d nodes hold a key without a token. Nobody can take the lock "+
@@ -129,7 +129,7 @@ func explain(s *redlock.LockState, full bool) (text string) {
 			"or their TTLs are over.", t.need, shares)
 	}
 	if s.WriterWaits {
-		text += fmt.Sprintf(" A writer waits, so no more %s come in.", display.Nouns(s.Kind))
+		text += " A writer waits, so nobody else comes in."
 	}
 	if t.forEver > 0 {
 		text += fmt.Sprintf(" On %d of %d nodes the key has no TTL: it stays there until it is released, or removed by \"redlock unlock %s --force\".",
@@ -153,13 +153,13 @@ func (t tally) held(s *redlock.LockState, full bool) string {
 }
 
 // marks is how many nodes have a mark.
-func (t tally) marks() int { return t.readers + t.permits }
+func (t tally) marks() int { return t.readers + t.slots }
 
 func (t tally) shared(s *redlock.LockState) string {
 	text := fmt.Sprintf("Held by %s: each is on at least %d of %d nodes, the last one for %s more.",
 		display.Counted(len(s.Sharers), display.Noun(s.Kind)), t.need, t.nodes, ttlText(s.TTL))
-	if s.Kind == redlock.KindPermit {
-		text += " They keep writers and readers out, and who asks for a permit if as many are taken as that one permits."
+	if s.Kind == redlock.KindSlot {
+		text += " They keep writers and readers out, and who asks for one of as many slots as are taken."
 	} else {
 		text += " They keep writers out, and nobody else."
 	}
@@ -182,7 +182,7 @@ func (t tally) shares(full bool) string {
 	for _, p := range []struct {
 		what  string
 		nodes int
-	}{{"the mark of readers", t.readers}, {"the mark of permits", t.permits}, {"nothing", t.nothing}, {"data of another program", t.data}, {"no answer", t.blind}} {
+	}{{"the mark of readers", t.readers}, {"the mark of slots", t.slots}, {"nothing", t.nothing}, {"data of another program", t.data}, {"no answer", t.blind}} {
 		if p.nodes > 0 {
 			parts = append(parts, fmt.Sprintf("%s on %d", p.what, p.nodes))
 		}
@@ -192,7 +192,7 @@ func (t tally) shares(full bool) string {
 
 // heldBy says what a node holds.
 func heldBy(n *redlock.NodeState, full bool) string {
-	if n.Kind.Shared() {
+	if display.Several(n.Kind) {
 		return display.Counted(len(n.Sharers), display.Noun(n.Kind))
 	}
 	return tokenText(n.Token, full)

@@ -15,16 +15,16 @@ const (
 // kind is what the locks of one kind are like.
 type kind struct {
 	name string // for users
-	// mark is what the key holds if several may have the lock at a time; "" means that the key holds the token of the one who has it. No token
+	// mark is what the key holds if several may have the lock at a time. If it is "", the key holds the token of the one who has it. No token
 	// begins with |.
 	mark  string
 	slots bool // each lock has a slot of its own
 }
 
 var kinds = [...]kind{
-	KindExclusive: {name: "lock"},
-	KindShared:    {name: "read", mark: "|readers"},
-	KindSlot:      {name: "permit", mark: "|permits", slots: true},
+	KindExclusive: {name: "exclusive"},
+	KindShared:    {name: "shared", mark: "|shared"},
+	KindSlot:      {name: "slot", mark: "|slots", slots: true},
 }
 
 // MaxSlots is how many slots a name may have.
@@ -33,7 +33,7 @@ const MaxSlots = 1024
 // String returns the name of the kind.
 func (k Kind) String() string { return kinds[k].name }
 
-// Mark returns what the key holds while somebody has a lock of the kind; "" if it holds a token.
+// Mark returns what the key holds while somebody has a lock of the kind. It is "" if the key holds a token.
 func (k Kind) Mark() string { return kinds[k].mark }
 
 // Several reports whether several may have a lock of the kind at a time.

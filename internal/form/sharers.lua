@@ -1,5 +1,5 @@
 -- What the scripts about those who share a key have in common. On a server key holds mark while there are sharers; sharers has the time at which
--- each of them ends, in milliseconds since 1970, and slots the slot of each, for those with a permit. Without key, what the two hold means
+-- each of them ends, in milliseconds since 1970, and slots the slot of each, for those with a slot. Without key, what the two hold means
 -- nothing. All of it is read and checked before the first write.
 
 -- Whether key holds mark; nil if it holds something else, and what is to be replied then: -1; -2: without a TTL; -3: likewise, longer than any

@@ -21,7 +21,7 @@ import (
 //
 //	join 1, leave 1           a call begins to wait, or gives up
 //	first 1, not first 1      a call begins with a round, as nobody is before it; or it waits, as somebody is
-//	read 1, permit 1          one that shares the lock begins to wait
+//	share 1, slot 1          one that shares the lock begins to wait
 //	won, lost                 the round of the first has ended; a lock lives for 10 s
 //	won 1, lost 1             that of another has
 //	unlocked                  the lock has been released here; if nobody has it, one that was not waited for
@@ -128,12 +128,12 @@ func (d *driver) do(text string) (acts []lock.Act) {
 	case "not":
 		require.False(d.t, d.First(d.call(words[2])))
 		return d.do("join " + words[2])
-	case "join", "read", "permit":
+	case "join", "share", "slot":
 		c := d.call(words[1])
 		switch words[0] {
-		case "read":
+		case "share":
 			c.Want.Kind = form.KindShared
-		case "permit":
+		case "slot":
 			c.Want.Kind, c.Want.Slots = form.KindSlot, 2
 		}
 		d.calls[c.Of.(int)] = c

@@ -57,7 +57,7 @@ func TestFirst_IsAsIfTheCallHadWaited(t *testing.T) {
 			{"first 2", ""},
 		}},
 		"a call that shares the lock waits its turn": {nodes: 1, steps: []step{
-			{"read 1", "1"},
+			{"share 1", "1"},
 			{"not first 2", "try"},
 		}},
 		"nobody is before others while it is their turn": {nodes: 1, steps: []step{

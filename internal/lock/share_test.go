@@ -13,21 +13,21 @@ import (
 func TestShare_ReadersDoNotWaitForEachOther(t *testing.T) {
 	runAll(t, steady, map[string]queueCase{
 		"who finds the queue empty has a round at once": {nodes: 3, steps: []step{
-			{"read 1", "1"},
-			{"read 2", "2"},
+			{"share 1", "1"},
+			{"share 2", "2"},
 			{"won 2", ""},
 			{"won 1", ""},
-			{"read 3", "3"},
+			{"share 3", "3"},
 			{"leave 3", ""},
 			{"join 4", "try"},
 		}},
 		"those behind one that has won follow, up to the first writer": {nodes: 1, steps: []step{
 			{"join 1", "try"},
-			{"read 2", ""},
-			{"read 3", ""},
-			{"read 4", ""},
+			{"share 2", ""},
+			{"share 3", ""},
+			{"share 4", ""},
 			{"join 5", ""},
-			{"read 6", ""},
+			{"share 6", ""},
 			{"4ms: won", "tick 10s"},
 			{"1s: unlocked", "2"},
 			{"won", "3 4, observe 0, tick 31s"},
@@ -35,12 +35,12 @@ func TestShare_ReadersDoNotWaitForEachOther(t *testing.T) {
 			{"won 3", ""},
 		}},
 		"one that loses its round takes its place again": {nodes: 1, steps: []step{
-			{"read 1", "1"},
-			{"read 2", "2"},
-			{"read 3", "3"},
+			{"share 1", "1"},
+			{"share 2", "2"},
+			{"share 3", "3"},
 			{"won 3", ""},
 			{"join 4", "try"},
-			{"read 5", ""},
+			{"share 5", ""},
 			{"lost 2", ""}, // behind the one that has a round
 			{"lost 1", ""},
 			{"won", "tick 9.996s"},
@@ -48,26 +48,26 @@ func TestShare_ReadersDoNotWaitForEachOther(t *testing.T) {
 			{"won", "2 5"},
 		}},
 		"one that loses it in front of a writer comes first, and the writer says no more that it waits": {nodes: 1, steps: []step{
-			{"read 1", "1"},
+			{"share 1", "1"},
 			{"join 2", "try"},
 			{"lost 2", "observe 0, tick 30s"},
-			{"0 held |readers for 9s", "want name, tick 1s"},
+			{"0 held |shared for 9s", "want name, tick 1s"},
 			{"1ms: lost 1", "unwant name, observe 0, tick 30.001s"},
 			{"2ms: 0 free", "1"},
 			{"won", "observe 0, tick 30.002s"},
-			{"0 held |readers for 9s", "want name, tick 1.002s"},
+			{"0 held |shared for 9s", "want name, tick 1.002s"},
 		}},
 		"one that loses it to a writer of this process waits for its release": {nodes: 1, steps: []step{
-			{"read 1", "1"},
+			{"share 1", "1"},
 			{"join 2", "try"},
 			{"won", ""},
 			{"lost 1", "tick 9.996s"},
 			{"1s: unlocked", "1"},
 		}},
 		"several end their rounds in any order": {nodes: 1, steps: []step{
-			{"read 1", "1"},
-			{"read 2", "2"},
-			{"read 3", "3"},
+			{"share 1", "1"},
+			{"share 2", "2"},
+			{"share 3", "3"},
 			{"won 1", ""},
 			{"lost 2", "observe 0, tick 30s"},
 			{"leave 3", ""},
@@ -75,7 +75,7 @@ func TestShare_ReadersDoNotWaitForEachOther(t *testing.T) {
 			{"won", ""},
 		}},
 		"one that gives up its round leaves nothing": {nodes: 1, steps: []step{
-			{"read 1", "1"},
+			{"share 1", "1"},
 			{"leave 1", ""},
 			{"leave 1", ""},
 			{"join 2", "try"},
@@ -84,7 +84,7 @@ func TestShare_ReadersDoNotWaitForEachOther(t *testing.T) {
 		"one that comes while the lock is held here waits for its release": {nodes: 1, steps: []step{
 			{"join 1", "try"},
 			{"won", ""},
-			{"1s: read 2", "tick 9.996s"},
+			{"1s: share 2", "tick 9.996s"},
 			{"2s: unlocked", "2"},
 		}},
 	})
@@ -95,9 +95,9 @@ func TestShare_AWriterSaysThatItWaits(t *testing.T) {
 		"each second while readers are in its way, until it has the lock": {nodes: 3, steps: []step{
 			{"join 1", "try"},
 			{"lost", "observe 0 1 2, tick 30s"},
-			{"0 held |readers for 9s", "want name, tick 1s"},
-			{"1 held |readers for 9s", "tick 1s"},
-			{"2 held |readers for 9s", "tick 1s"},
+			{"0 held |shared for 9s", "want name, tick 1s"},
+			{"1 held |shared for 9s", "tick 1s"},
+			{"2 held |shared for 9s", "tick 1s"},
 			{"1s: tick", "want name, tick 2s"},
 			{"1.5s: 0 changed", "tick 2s"},
 			{"1 changed", "try"},
@@ -106,21 +106,21 @@ func TestShare_AWriterSaysThatItWaits(t *testing.T) {
 		"until it gives up": {nodes: 1, steps: []step{
 			{"join 1", "try"},
 			{"lost", "observe 0, tick 30s"},
-			{"0 held |readers for 9s", "want name, tick 1s"},
+			{"0 held |shared for 9s", "want name, tick 1s"},
 			{"leave 1", "unwant name"},
 		}},
 		"until the next that waits is a reader, which sees the nodes otherwise": {nodes: 1, steps: []step{
 			{"join 1", "try"},
-			{"read 2", ""},
+			{"share 2", ""},
 			{"lost", "observe 0, tick 30s"},
-			{"0 held |readers for 9s", "want name, tick 1s"},
+			{"0 held |shared for 9s", "want name, tick 1s"},
 			{"leave 1", "unwant name, observe 0, tick 30s"},
 			{"0 free", "2"},
 		}},
 		"until a lock of this process that was not waited for is passed on to it": {nodes: 1, steps: []step{
 			{"join 1", "try"},
 			{"lost", "observe 0, tick 30s"},
-			{"0 held |readers for 9s", "want name, tick 1s"},
+			{"0 held |shared for 9s", "want name, tick 1s"},
 			{"tried", ""},
 			{"passed", "unwant name"},
 		}},
@@ -128,7 +128,7 @@ func TestShare_AWriterSaysThatItWaits(t *testing.T) {
 			{"join 1", "try"},
 			{"join 2", ""},
 			{"lost", "observe 0, tick 30s"},
-			{"0 held |readers for 9s", "want name, tick 1s"},
+			{"0 held |shared for 9s", "want name, tick 1s"},
 			{"10ms: leave 1", "tick 1s"},
 			{"1s: tick", "want name, tick 2s"},
 		}},
@@ -138,7 +138,7 @@ func TestShare_AWriterSaysThatItWaits(t *testing.T) {
 			{"0 held a.1 for 9s", "announce to a through 0, tick 9.001s"},
 		}},
 		"not if it reads": {nodes: 1, steps: []step{
-			{"read 1", "1"},
+			{"share 1", "1"},
 			{"lost 1", "observe 0, tick 30s"},
 			{"0 held |wanted for 3s", "tick 3.001s"},
 			{"1s: 0 unwanted", "1"},
@@ -150,10 +150,10 @@ func TestShare_AnObservationForAnotherKindCountsForNothing(t *testing.T) {
 	runAll(t, steady, map[string]queueCase{
 		"of a writer that has given up": {nodes: 1, steps: []step{
 			{"join 1", "try"},
-			{"read 2", ""},
+			{"share 2", ""},
 			{"lost", "observe 0, tick 30s"},
 			{"leave 1", "tick 30s"},
-			{"0 held |readers for 9s", "observe 0, tick 30s"},
+			{"0 held |shared for 9s", "observe 0, tick 30s"},
 			{"0 free", "2"},
 		}},
 		"that a writer waits is nothing to a writer": {nodes: 1, steps: []step{
@@ -166,16 +166,16 @@ func TestShare_AnObservationForAnotherKindCountsForNothing(t *testing.T) {
 	})
 }
 
-func TestShare_PermitsGoFromHandToHand(t *testing.T) {
+func TestShare_SlotsGoFromHandToHand(t *testing.T) {
 	runAll(t, steady, map[string]queueCase{
 		"one more call follows each that has won": {nodes: 1, steps: []step{
 			{"join 1", "try"},
-			{"permit 2", ""},
-			{"permit 3", ""},
-			{"permit 4", ""},
-			{"permit 5", ""},
-			{"permit 6", ""},
-			{"read 7", ""},
+			{"slot 2", ""},
+			{"slot 3", ""},
+			{"slot 4", ""},
+			{"slot 5", ""},
+			{"slot 6", ""},
+			{"share 7", ""},
 			{"won", "tick 9.996s"},
 			{"1s: unlocked", "2"},
 			{"won", "3, observe 0, tick 31s"}, // as there may be one more
@@ -185,49 +185,49 @@ func TestShare_PermitsGoFromHandToHand(t *testing.T) {
 		}},
 		"none follows one that has lost": {nodes: 1, steps: []step{
 			{"join 1", "try"},
-			{"permit 2", ""},
-			{"permit 3", ""},
+			{"slot 2", ""},
+			{"slot 3", ""},
 			{"won", "tick 9.996s"},
 			{"1s: unlocked", "2"},
 			{"lost", "observe 0, tick 31s"},
-			{"0 held |permits for 9s", "tick 10.001s"},
+			{"0 held |slots for 9s", "tick 10.001s"},
 		}},
 		"a release is followed by the round of the next": {nodes: 1, steps: []step{
-			{"permit 1", "1"},
+			{"slot 1", "1"},
 			{"won 1", ""},
-			{"permit 2", "2"},
-			{"permit 3", "3"},
+			{"slot 2", "2"},
+			{"slot 3", "3"},
 			{"lost 2", "observe 0, tick 30s"},
 			{"lost 3", ""},
-			{"0 held |permits for 9s", "tick 9.001s"},
+			{"0 held |slots for 9s", "tick 9.001s"},
 			{"200ms: unlocked", ""}, // it is left to whoever comes first
 			{"0 changed", "2"},
 		}},
 		"and then each one for a while": {nodes: 1, steps: []step{
-			{"permit 1", "1"},
+			{"slot 1", "1"},
 			{"won 1", ""},
-			{"permit 2", "2"},
+			{"slot 2", "2"},
 			{"lost 2", "observe 0, tick 30s"},
-			{"0 held |permits for 9s", "tick 9.001s"},
+			{"0 held |slots for 9s", "tick 9.001s"},
 			{"10s: unlocked", ""},
-			{"permit 1", ""},
+			{"slot 1", ""},
 			{"0 changed", "2"},
 			{"won 2", "1"},
 			{"lost 1", "observe 0, tick 40s"},
-			{"0 held |permits for 9s", "tick 19.001s"},
+			{"0 held |slots for 9s", "tick 19.001s"},
 			{"10.01s: unlocked", "1"},
 		}},
-		"but a permit does not pass by a writer that has its round": {nodes: 1, steps: []step{
-			{"permit 1", "1"},
+		"but a slot does not pass by a writer that has its round": {nodes: 1, steps: []step{
+			{"slot 1", "1"},
 			{"won 1", ""},
-			{"permit 2", "2"},
+			{"slot 2", "2"},
 			{"lost 2", "observe 0, tick 30s"},
-			{"0 held |permits for 9s", "tick 9.001s"},
+			{"0 held |slots for 9s", "tick 9.001s"},
 			{"10s: unlocked", ""},
 			{"0 changed", "2"},
 			{"won 2", ""},
 			{"join 3", "try"},
-			{"permit 4", ""},
+			{"slot 4", ""},
 			{"10.01s: unlocked", ""},
 			{"lost 3", "observe 0, tick 40.01s"},
 		}},
@@ -245,7 +245,7 @@ func TestLost_LeavesACallThatDoesNotWaitOnTheStack(t *testing.T) {
 
 func TestLost_ASlotIsNoBoundOfFencingTokens(t *testing.T) {
 	d := newDriver(t, 1, steady)
-	d.run([]step{{"permit 1", "1"}})
+	d.run([]step{{"slot 1", "1"}})
 	c := d.calls[1]
 	a := d.ask(c, 0)
 	d.answer(&a.Round, &wire.Reply{Answer: quorum.Yes, Slot: wire.SlotAt(699)})

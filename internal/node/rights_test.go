@@ -27,7 +27,7 @@ var forms = map[string]struct {
 	"exclusive, of two": {both{form.Exclusive{}}, plain},
 	"fenced, of two":    {both{&form.Fenced{Keep: keep}}, counting},
 	"readers":           {form.Shared{Kind: form.KindShared}, sharing},
-	"permits":           {form.Shared{Kind: form.KindSlot, Slots: 2}, sharing},
+	"slots":             {form.Shared{Kind: form.KindSlot, Slots: 2}, sharing},
 }
 
 var (
@@ -254,7 +254,7 @@ func TestShared_DataBesideTheKeyIsForeignAndStays(t *testing.T) {
 		"more times than slots":      append([]any{"ZADD", "{key}:sharers"}, members(9000, func(int) any { return huge })...),
 		"sharers that are of a type": {"SET", "{key}:sharers", "data"},
 	} {
-		for _, kind := range []string{"readers", "permits"} {
+		for _, kind := range []string{"readers", "slots"} {
 			f := forms[kind]
 			if kind == "readers" && (strings.Contains(data[1].(string), "slots") || strings.Contains(what, "slots")) {
 				continue // who has no slots does not look
@@ -267,7 +267,7 @@ func TestShared_DataBesideTheKeyIsForeignAndStays(t *testing.T) {
 					connection := oldest(t, server)
 					do(t, server, data[0].(string), data[1:]...)
 					if marked {
-						do(t, server, "SET", "key", map[string]string{"readers": "|readers", "permits": "|permits"}[kind], "PX", ttl.Milliseconds())
+						do(t, server, "SET", "key", map[string]string{"readers": "|shared", "slots": "|slots"}[kind], "PX", ttl.Milliseconds())
 					}
 					before := do(t, server, "DUMP", data[1])
 					id := form.ID{Key: "key", Token: "token", Number: 1}

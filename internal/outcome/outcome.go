@@ -38,7 +38,7 @@ const (
 )
 
 // Kinds are those of locks, as events have them.
-var Kinds = []string{string(redlock.KindLock), string(redlock.KindRead), string(redlock.KindPermit)}
+var Kinds = []string{string(redlock.KindExclusive), string(redlock.KindShared), string(redlock.KindSlot)}
 
 // Directions of a turn.
 const (

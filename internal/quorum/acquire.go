@@ -16,7 +16,7 @@ type Acquire struct {
 	token uint64 // the fencing token; 0 without fencing, and while it is not known
 	late  bool   // a majority came, but after the deadline
 	lost  bool   // the release has been sent
-	slots bool   // it is for a permit: the numbers are slots, and those of a majority have to be the same
+	slots bool   // it is for a slot: the numbers are slots, and those of a majority have to be the same
 }
 
 // Begin begins a round over n nodes, in place. The shell sends the acquire to each, before it carries out what the answers lead

@@ -29,9 +29,9 @@ func TestSlot_AMajorityHasToGrantTheSame(t *testing.T) {
 			2 grants 3 → release 0 1 2, await clean-up; 0 released; 1 released; 2 released → denied`},
 		"it is lost as soon as no slot can have a majority": {nodes: 5, split: true, story: `0 grants 1; 1 grants 2; 2 grants 1;
 			3 grants 2; 4 no → release 0 1 2 3, observe 4, await clean-up; stop → denied`},
-		"no permit is free": {nodes: 3, story: "2 grants 4; 0 no; 1 no → release 2, observe 0 1, await clean-up; stop → denied"},
-		"too few answer":    {nodes: 3, story: "2 grants 4; 0 unknown; 1 unknown → release 0 1 2, await clean-up; stop → no quorum"},
-		"agreed too late":   {nodes: 3, story: "2 grants 4; 0 grants 4 late → release 0 1 2, await clean-up; stop late → too late"},
+		"no slot is free": {nodes: 3, story: "2 grants 4; 0 no; 1 no → release 2, observe 0 1, await clean-up; stop → denied"},
+		"too few answer":  {nodes: 3, story: "2 grants 4; 0 unknown; 1 unknown → release 0 1 2, await clean-up; stop → no quorum"},
+		"agreed too late": {nodes: 3, story: "2 grants 4; 0 grants 4 late → release 0 1 2, await clean-up; stop late → too late"},
 		"what is granted after the round is lost is not taken back by itself": {nodes: 5, story: `0 no; 1 no;
 			2 no → release 3 4, observe 0 1 2, await clean-up; 3 grants 4; 4 grants 5; stop → denied`},
 		"the second vote of a server grants nothing": {

@@ -230,7 +230,7 @@ func (c *client) drop(k *held) {
 // try begins a TryLock.
 func (n *name) try(s Step) { n.tryOnce(s, 1) }
 
-// maxSplits is how many rounds for a permit may end without agreement of the nodes that have granted one.
+// maxSplits is how many rounds for a slot may end without agreement of the nodes that have granted one.
 const maxSplits = 4
 
 func (n *name) tryOnce(s Step, times int) {

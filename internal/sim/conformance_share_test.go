@@ -112,7 +112,7 @@ func (s *sharing) step() {
 	s.hold(key)
 	shared, plain, c, m := form.Shared{Kind: form.KindShared}, form.Exclusive{}, new(wire.Command), form.ID{Key: key, Token: token}
 	slot := s.r.IntN(4)
-	if permits := map[string]int{"key-0": 7, "key-1": 1}[key]; s.r.IntN(8) < permits {
+	if slots := map[string]int{"key-0": 7, "key-1": 1}[key]; s.r.IntN(8) < slots {
 		shared, m.Number = form.Shared{Kind: form.KindSlot, Slots: uint16(1 + s.r.IntN(4))}, uint64(1+slot)
 	}
 	if slots, _ := s.simulated.Taken(key, s.now); shared.Kind.HasSlots() && s.r.IntN(3) > 0 {
@@ -120,7 +120,7 @@ func (s *sharing) step() {
 			m.Number = uint64(1 + at)
 		}
 	}
-	mark := []string{"|readers", "|permits"}[shared.Kind-form.KindShared]
+	mark := []string{"|shared", "|slots"}[shared.Kind-form.KindShared]
 	switch n := s.r.IntN(64); {
 	case n < 6:
 		s.wait(time.Duration(1+s.r.IntN(200))*s.unit + time.Duration(s.r.IntN(1000))*time.Millisecond%s.unit)
@@ -269,7 +269,7 @@ func (s *sharing) send(c *wire.Command) {
 	require.NoError(s.T, s.node.Send(time.Now(), c, replies, wire.Tag{}))
 	reply, simulated := <-replies, s.simulated.Do(c, s.now, 0)
 	what := sim.Does(c)
-	if slices.Contains(c.Args, "|permits") {
+	if slices.Contains(c.Args, "|slots") {
 		what += " with slots"
 	}
 	s.what += ", " + what

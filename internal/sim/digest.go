@@ -113,15 +113,15 @@ var nameOf = func() map[*wire.Script]string {
 
 // meanings puts what they mean in the place of strings that nodes are sent: those that package form makes.
 func meanings(p Plan) *strings.Replacer {
-	var read, permit, fenced wire.Command
+	var read, slot, fenced wire.Command
 	var replace []string
 	for i := range p.Names {
 		m := form.ID{Key: key(i)}
 		form.Shared{Kind: form.KindShared}.Acquire(&read, m, form.Ask{})
-		form.Shared{Kind: form.KindSlot}.Acquire(&permit, m, form.Ask{})
+		form.Shared{Kind: form.KindSlot}.Acquire(&slot, m, form.Ask{})
 		new(form.Fenced).Acquire(&fenced, m, form.Ask{})
-		keys := permit.Args[2:] // behind their number, and that of the lock
+		keys := slot.Args[2:] // behind their number, and that of the lock
 		replace = append(replace, keys[0], m.Key+"<sharers>", keys[1], m.Key+"<wanted>", keys[2], m.Key+"<slots>", fenced.Second, m.Key+"<counter>")
 	}
-	return strings.NewReplacer(append(replace, read.Args[4], "<readers>", permit.Args[5], "<permits>", form.Want("").Token, "<waits>")...)
+	return strings.NewReplacer(append(replace, read.Args[4], "<readers>", slot.Args[5], "<permits>", form.Want("").Token, "<waits>")...)
 }

@@ -103,7 +103,7 @@ func TestRecord_IsTheTraceAndWhatNamesAskFor(t *testing.T) {
 
 // Another file is about these, so that they can be changed by themselves.
 func TestRecord_HasNoStringsThatAreForTheWireOnly(t *testing.T) {
-	wire := []string{"|readers", "|permits", "|wanted", "}:fence", "}:sharers", "}:wanted", "}:slots", "EVAL"}
+	wire := []string{"|shared", "|slots", "|wanted", "}:fence", "}:sharers", "}:wanted", "}:slots", "EVAL"}
 	for _, script := range form.Scripts {
 		wire = append(wire, script.Hash)
 	}

@@ -112,10 +112,10 @@ func (k *Keyspace) Shared(key string, now time.Duration) (left map[string]time.D
 	return left, z.expires - now
 }
 
-// Slots is where the slots of those are who have a permit.
+// Slots returns the key that has the slots of a key.
 func Slots(key string) string { return slots(key) }
 
-// Taken returns the slots of those who have a permit, or have had one, and the TTL of all.
+// Taken returns the slots of those who have a slot, or have had one, and the TTL of all.
 func (k *Keyspace) Taken(key string, now time.Duration) (of map[string]int64, ttl time.Duration) {
 	z := k.shared(slots(key), now)
 	of = map[string]int64{}

@@ -29,7 +29,7 @@ type term struct {
 	*name
 	of      *round // the acquire that won it, maybe that of another client
 	fence   uint64 // that the nodes hold with the token; 0: without fencing
-	slot    uint64 // 1 + that of a permit; 0: it is none
+	slot    uint64 // 1 + its slot; 0: it has none
 	lease   lock.Term
 	current *held // that of the present holder
 

@@ -62,8 +62,8 @@ type Step struct {
 	TTL     time.Duration // of an acquire or extend; of somebody's data, if it has one
 	Grace   time.Duration // of what is acquired
 	Auto    bool          // what is acquired is renewed
-	Read    bool          // what is acquired is a read lock
-	Slots   uint16        // what is acquired is one of so many permits; 0: it is none
+	Read    bool          // what is acquired is a shared lock
+	Slots   uint16        // how many slots there are of what is acquired; 0: it has none
 	Crowd   int           // how many more come with one who waits
 	Detach  bool          // what a waiter gets it leaves to another client
 	For     time.Duration // how long a fault lasts, or a waiter keeps what it gets
@@ -114,7 +114,7 @@ const (
 	AcquireAll  // a client takes several locks at once, or none
 	CounterData // somebody else keeps data on a node, in the place of a lock's counter
 	Beside      // likewise, in the place of what a writer sets that waits
-	Throng      // readers, or those who want a permit, come and go
+	Throng      // readers, or those who want a slot, come and go
 	Promote     // a replica takes a node's place, without what the node has done in the time before; it keeps its connections
 	Move        // the name of a node leads to another server; the former one goes on with those who are connected
 )
@@ -170,7 +170,7 @@ func NewPlan(seed uint64) Plan {
 	p.sets(rand.New(rand.NewPCG(seed, 0xab32149f7b28b2e7)))
 	p.reads(rand.New(rand.NewPCG(seed, 0x8cb92ba72f3d8dd7)))
 	p.promotes(rand.New(rand.NewPCG(seed, 0x2545f4914f6cdd1d)))
-	p.permits(rand.New(rand.NewPCG(seed, 0xe7037ed1a0b428db)))
+	p.slots(rand.New(rand.NewPCG(seed, 0xe7037ed1a0b428db)))
 	p.moves(rand.New(rand.NewPCG(seed, 0xd1342543de82ef95)))
 	return p
 }

@@ -35,7 +35,7 @@ func (p *Plan) reads(r *rand.Rand) {
 	}
 }
 
-// throng adds that readers come and go until the end, or those who want a permit, and that writers wait meanwhile.
+// throng adds that readers come and go until the end, or those who want a slot, and that writers wait meanwhile.
 func (p *Plan) throng(r *rand.Rand, limit uint16) {
 	s := Step{At: p.Steps[r.IntN(len(p.Steps))].At, Kind: Throng, Name: r.IntN(p.Names), TTL: pick(r, 300*time.Millisecond, time.Second)}
 	s.Slots, s.For = limit, 15*time.Millisecond+upTo(r, 25*time.Millisecond)
@@ -47,7 +47,7 @@ func (p *Plan) throng(r *rand.Rand, limit uint16) {
 	}
 }
 
-// throng has all clients but the last read, or take permits, again and again, so that there is always somebody in, as far as they come in. It ends when no
+// throng has all clients but the last read, or take slots, again and again, so that there is always somebody in, as far as they come in. It ends when no
 // writer waits any more, or is known to wait in vain.
 func (w *world) throng(s Step) {
 	w.log("they come and go: %s", key(s.Name))

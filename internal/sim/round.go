@@ -21,7 +21,7 @@ type round struct {
 	token   string
 	fenced  bool
 	kind    form.Kind
-	limit   uint16   // how many permits there are, if it is for one
+	limit   uint16   // how many slots there are, if it is to have one
 	slots   []uint64 // slots[i] is 1 + the slot that node i has granted
 	passing bool     // it is of one of those who come and go
 	number  int

@@ -15,10 +15,10 @@ const (
 	maxWant = 3 * time.Second
 )
 
-// isMark reports whether what a key holds says that some share it: readers, or those with a permit.
+// isMark reports whether what a key holds says that some share it: readers, or those with a slot.
 func isMark(token string) bool { return form.KindOf(token).Several() }
 
-// sharers are those who share a key, or the slots of those with a permit. They mean nothing unless the key holds the mark.
+// sharers are those who share a key, or the slots of those with a slot. They mean nothing unless the key holds the mark.
 type sharers struct {
 	in      map[string]entry // by token; that of a slot has 1 + the slot for its number, and no time
 	expires time.Duration
@@ -31,7 +31,7 @@ func shares(c *wire.Command) bool { return c.Shares || c.Script == form.Scripts[
 // wanted is the key by which a writer says that it waits for another key.
 func wanted(key string) string { return "{" + key + "}:wanted" }
 
-// slots is where the slots of those are who have a permit.
+// slots returns the key that has the slots of a key.
 func slots(key string) string { return "{" + key + "}:slots" }
 
 // shared returns those who share a key, or have shared it.
@@ -44,7 +44,7 @@ func (k *keyspace) shared(key string, now time.Duration) *sharers {
 	return z
 }
 
-// sharer returns what a key that is shared has of a token: with 1 + its slot, if it is a permit's.
+// sharer returns what a key that is shared has of a token: with 1 + its slot, if it has one.
 func (k *keyspace) sharer(key, token string, now time.Duration) (e entry, is bool) {
 	held, ok := k.peek(key, now)
 	if !ok || !isMark(held.token) {
@@ -228,7 +228,7 @@ func (z *sharers) free(limit, start int64) int64 {
 			return slot
 		}
 	}
-	panic("there are fewer who have a permit than slots")
+	panic("fewer have a slot than there are")
 }
 
 // stay carries out an extension.

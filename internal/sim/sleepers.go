@@ -53,7 +53,7 @@ func (w *world) checkSleeper(q *name) {
 			q.client.do(o.cancel)
 		}
 	}
-	races := head.kind().HasSlots() && w.now < w.racing // processes have no turns for permits
+	races := head.kind().HasSlots() && w.now < w.racing // processes have no turns for slots
 	if blocked || races || q.served != w.served || head.passing && head != q.head || w.now < w.restAt+startOver {
 		q.free, q.served, q.head = w.now, w.served, head
 		return

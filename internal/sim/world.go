@@ -32,7 +32,7 @@ type world struct {
 	served   int             // of them that have ended
 	restAt   time.Duration   // when all faults are gone
 	patience time.Duration   // how long a lock may be free after that while somebody waits for it
-	racing   time.Duration   // until when permits are had by chance, as clients that want one come and go
+	racing   time.Duration   // until when slots are had by chance, as clients that want one come and go
 
 	fences []fence // that were ever given
 	lapsed bool    // a key has gone before its time

@@ -118,7 +118,7 @@ func (c *client) bounded(what string, bound time.Duration, call func() error) er
 
 func (c *client) tryLock(ctx context.Context, name string, s step) (*held, error) {
 	bound := c.plan.timeout
-	if s.of == redlock.KindPermit {
+	if s.of == redlock.KindSlot {
 		bound *= 4 // it may try four times
 	}
 	return c.acquire(ctx, "TryLock", name, s, bound, c.locker.TryLock, redlock.ErrTaken, redlock.ErrNoQuorum)
@@ -131,17 +131,17 @@ func (c *client) lock(name string, s step) (*held, error) {
 	return c.acquire(ctx, "Lock", name, s, s.limit, c.locker.Lock, nodeerr.ErrClosed, nodeerr.ErrProtocol)
 }
 
-// slots is how many have a slot of a name at a time.
-const slots = 2
+// most is how many have a slot of a name at a time.
+const most = 2
 
 // options are those of a call of the step.
 func (s step) options() []redlock.LockOption {
 	opts := []redlock.LockOption{redlock.TTL(s.ttl)}
 	switch s.of {
-	case redlock.KindRead:
+	case redlock.KindShared:
 		opts = append(opts, redlock.Shared())
-	case redlock.KindPermit:
-		opts = append(opts, redlock.Slots(slots))
+	case redlock.KindSlot:
+		opts = append(opts, redlock.Slots(most))
 	}
 	return opts
 }

@@ -75,7 +75,7 @@ func (r *run) rest() {
 			if !h.valid() {
 				continue
 			}
-			longWay := h.lock.Kind() != redlock.KindLock && r.plan.room < 1<<12 // for the source of a script
+			longWay := h.lock.Kind() != redlock.KindExclusive && r.plan.room < 1<<12 // for the source of a script
 			if err := c.unlock(h); err != nil && healthy && !r.plan.forgetful && !longWay {
 				r.violate("Unlock of %s, with nothing in its way: %v", h.token, err)
 			}
@@ -188,7 +188,7 @@ func (r *run) checkLeft(s *server) {
 			continue
 		}
 		tokens := []string{e.token}
-		if e.token == readers || e.token == permits {
+		if e.token == readers || e.token == slots {
 			tokens = s.sharing(key)
 			if len(tokens) == 0 {
 				r.violate("%s is left on server %d for %v, and nobody reads it", key, s.number, time.Until(e.ends))

@@ -62,7 +62,7 @@ func tokenOf(lock *redlock.Lock) string {
 
 // checkAlone checks that two locks of one name are not valid at one instant.
 func (h *held) checkAlone(other *held) {
-	shared := h.lock.Kind() != redlock.KindLock && h.lock.Kind() == other.lock.Kind()
+	shared := h.lock.Kind() != redlock.KindExclusive && h.lock.Kind() == other.lock.Kind()
 	if shared || h.client.run.plan.forgetful || h.name != other.name || !other.valid() {
 		return
 	}
@@ -71,12 +71,12 @@ func (h *held) checkAlone(other *held) {
 	}
 }
 
-// checkLimit checks that no more permits of one name are valid at one instant than there are.
+// checkLimit checks that no more slots of one name are valid at one instant than there are.
 func (h *held) checkLimit(others []*held) {
-	if h.client.run.plan.forgetful || h.lock.Kind() != redlock.KindPermit {
+	if h.client.run.plan.forgetful || h.lock.Kind() != redlock.KindSlot {
 		return
 	}
-	is := func(o *held) bool { return o.lock.Kind() == redlock.KindPermit && o.name == h.name && o.valid() }
+	is := func(o *held) bool { return o.lock.Kind() == redlock.KindSlot && o.name == h.name && o.valid() }
 	valid := []*held{h}
 	for _, o := range others {
 		if is(o) {
@@ -88,8 +88,8 @@ func (h *held) checkLimit(others []*held) {
 			return
 		}
 	}
-	if len(valid) > slots {
-		h.client.run.violate("%s has one of %d slots of %d", h.token, len(valid), slots)
+	if len(valid) > most {
+		h.client.run.violate("%s has one of %d slots of %d", h.token, len(valid), most)
 	}
 }
 

@@ -147,7 +147,7 @@ func newStep(d dice, p *plan) step {
 		watch: d.roll(2) == 0,
 	}
 	if oneIn(d, 4) {
-		s.kind, s.of = pick(d, tryLock, lock, lock, do), pick(d, redlock.KindRead, redlock.KindPermit)
+		s.kind, s.of = pick(d, tryLock, lock, lock, do), pick(d, redlock.KindShared, redlock.KindSlot)
 	}
 	if s.kind == lock || s.kind == lockAll || s.kind == do && oneIn(d, 3) {
 		s.limit *= 20

@@ -25,7 +25,7 @@ type server struct {
 	runs        int // how often it was started: part of its run_id
 	keys        map[string]entry
 	sharers     map[string]map[string]time.Time // of keys that readers share: when the lease of each ends
-	slots       map[string]map[string]int       // of keys whose permits are shared: that of each
+	slots       map[string]map[string]int       // of keys whose slots are shared: that of each
 	scripts     map[string]bool
 	peers       map[int64]*peer
 	last        int64 // the number of the latest connection
@@ -226,7 +226,7 @@ func (s *server) holds(key, token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, ok := s.getLocked(key)
-	return ok && (e.token == token || (e.token == readers || e.token == permits) && time.Now().Before(s.sharers[key][token]))
+	return ok && (e.token == token || (e.token == readers || e.token == slots) && time.Now().Before(s.sharers[key][token]))
 }
 
 func (s *server) getLocked(key string) (entry, bool) {

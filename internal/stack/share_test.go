@@ -8,22 +8,22 @@ import (
 
 // What stands in the place of tokens.
 const (
-	readers = "|readers"
-	permits = "|permits"
+	readers = "|shared"
+	slots   = "|slots"
 	wanted  = "|wanted"
 )
 
 // sharedBy are the scripts of those who share a key.
 var sharedBy = []string{"share_acquire", "share_extend", "share_release", "share_look"}
 
-// share runs a script of readers or permits.
+// share runs a script of readers or slots.
 func (s *server) share(p *peer, args []string) string {
 	script := runs(args, sharedBy...)
 	if !s.knows(args, script) {
 		return noScript
 	}
 	n, err := strconv.Atoi(args[2])
-	if err != nil || n < 2 || len(args) < 5+n || args[3+n] != readers && args[3+n] != permits {
+	if err != nil || n < 2 || len(args) < 5+n || args[3+n] != readers && args[3+n] != slots {
 		s.run.violate("server %d was sent the wrong arguments by %v: %q", s.number, p.from, args[2:])
 		return "-ERR wrong number of arguments\r\n"
 	}
@@ -72,7 +72,7 @@ func (s *server) enter(p *peer, q *sharing) string {
 	if _, asked := s.getLocked("{" + q.key + "}:wanted"); asked {
 		return ":0\r\n"
 	}
-	if q.mark == permits {
+	if q.mark == slots {
 		limit := s.natural(q.rest[1])
 		if len(s.slots[q.key]) >= limit {
 			return ":-4\r\n"
@@ -105,7 +105,7 @@ func (s *server) natural(text string) int {
 // stay gives one a longer lease, or lets it in again.
 func (s *server) stay(p *peer, q *sharing) string {
 	in := time.Now().Before(s.sharers[q.key][q.token])
-	if q.mark == permits {
+	if q.mark == slots {
 		at, has := s.slots[q.key][q.token]
 		slot := s.natural(q.rest[1])
 		if in = in && has && at == slot; !in && s.taken(q.key, slot) {
@@ -137,7 +137,7 @@ func (s *server) keep(p *peer, q *sharing) (changed int) {
 // leave takes one out.
 func (s *server) leave(p *peer, q *sharing) string {
 	ends, in := s.sharers[q.key][q.token]
-	if q.mark == permits && len(q.rest) > 0 {
+	if q.mark == slots && len(q.rest) > 0 {
 		at, has := s.slots[q.key][q.token]
 		in = in && has && at == s.natural(q.rest[0])
 	}
@@ -154,7 +154,7 @@ func (s *server) leave(p *peer, q *sharing) string {
 	case time.Until(s.keys[q.key].ends) > 2*time.Until(last):
 		s.keys[q.key] = entry{q.mark, last}
 		s.changedLocked(p, q.key)
-	case q.mark == permits:
+	case q.mark == slots:
 		s.changedLocked(p, q.key)
 	case !ended:
 		return ":2\r\n"

@@ -37,7 +37,7 @@ type Reply struct {
 	Tracked bool
 	// Fence is the number that a fenced acquire was granted: from 1 to below 2^53. 0 means none.
 	Fence uint64
-	// Slot is that of a permit.
+	// Slot is the slot that an acquire was granted, or that a token has. The zero value means none.
 	Slot Slot
 	// WriterWaits reports that a writer waits for a key that several share.
 	WriterWaits bool
@@ -52,7 +52,7 @@ type Reply struct {
 // Number returns the number that a vote has to agree on: Fence, or that of Slot. 0 means that there is none.
 func (r *Reply) Number() uint64 { return r.Fence + uint64(r.Slot) }
 
-// Slot is the slot of a permit. The zero value means none.
+// Slot is one of the slots of a name. The zero value means none.
 type Slot uint16
 
 // SlotAt returns the slot with an index from 0 on.

@@ -35,9 +35,9 @@ func TestStrings_AreThoseOfTheFile(t *testing.T) {
 	section("tokens", tokens(t))
 	section("exclusive locks", commands(form.Exclusive{}))
 	section("locks with fencing tokens", append(commands(&form.Fenced{Keep: form.DefaultKeep}), fenced()...))
-	section("read locks", shared(form.Shared{Kind: form.KindShared}))
-	section("permits", shared(form.Shared{Kind: form.KindSlot, Slots: 3}))
-	section("writers that wait for readers or permits", []string{
+	section("shared locks", shared(form.Shared{Kind: form.KindShared}))
+	section("slots", shared(form.Shared{Kind: form.KindSlot, Slots: 3}))
+	section("writers that wait for readers or slots", []string{
 		"wait           " + told(form.Want("key")),
 		"wait no more   " + told(form.Unwant("key")),
 	})

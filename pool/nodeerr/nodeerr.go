@@ -20,11 +20,11 @@ import (
 var (
 	// ErrHeld means that another token holds the key.
 	ErrHeld = errors.New("nodeerr: another token holds the key")
-	// ErrWanted means that a writer waits for the lock, so that no reader gets it who does not have it, and no more permits
-	// are given. It matches ErrHeld too.
+	// ErrWanted means that a writer waits for the lock: shared locks and slots are kept, and none is given. It matches ErrHeld
+	// too.
 	ErrWanted error = denial("nodeerr: a writer waits")
-	// ErrFull means that as many have a permit as may, or that the nodes have not agreed on one. It matches ErrHeld too.
-	ErrFull error = denial("nodeerr: no permit is free")
+	// ErrFull means that all slots are taken, or that the nodes have not agreed on one. It matches ErrHeld too.
+	ErrFull error = denial("nodeerr: no slot is free")
 	// ErrOwnToken means that the key held the very token of the call before it was made, so that somebody else may have the lock: a
 	// token must not repeat (redlock.TokenSource). It matches ErrHeld too.
 	ErrOwnToken error = denial("nodeerr: the same token holds the key: a token must not repeat")

@@ -104,7 +104,7 @@ func leader(s *redlock.LockState, err error) (Leader, error) {
 	switch {
 	case err != nil:
 		return Leader{}, err
-	case s.Verdict != redlock.VerdictHeld || s.Kind != redlock.KindLock: // readers and permits lead nobody
+	case s.Verdict != redlock.VerdictHeld || s.Kind != redlock.KindExclusive: // readers and slots lead nobody
 		return Leader{}, ErrNoLeader
 	}
 	return Leader{s.Metadata, s.Fence, s.Token, s.TTL}, nil

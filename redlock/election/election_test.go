@@ -156,7 +156,7 @@ func TestRun_ReturnsThatTheTermWasLostUnnoticed(t *testing.T) {
 }
 
 // Observe says once that nobody leads while they come and go.
-func TestLeader_ReadersAndPermitsLeadNobody(t *testing.T) {
+func TestLeader_ReadersAndSlotsLeadNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := redlocktest.New(t)
 		e, readers := candidate(cluster, "a"), cluster.Locker()

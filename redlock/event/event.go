@@ -46,7 +46,7 @@ type Round struct {
 }
 
 // Acquire is the end of a call, with valid arguments and before Close, of Lock, TryLock, Do (before its function runs),
-// TryDo or Attach, of RLock, TryRLock or DoRead, of Acquire, TryAcquire or DoLimited; and for each name one of LockAll, TryLockAll or DoAll.
+// TryDo or Attach; and for each name one of LockAll, TryLockAll, DoAll or TryDoAll.
 type Acquire struct {
 	// Context is that of the call. It may have ended.
 	Context context.Context
@@ -55,13 +55,13 @@ type Acquire struct {
 	Call uint64
 	Op   Op // OpAcquire or OpAttach
 	Name string
-	// Kind is that of the lock that the caller has, or asked for: the text of a redlock.Kind, such as "lock", "read" or "permit". New kinds
+	// Kind is that of the lock that the caller has, or asked for: the text of a redlock.Kind, such as "exclusive", "shared" or "slot". New kinds
 	// may come with any minor version.
 	Kind string
 	// Names are those of a call for the locks of several (redlock.LockAll), in order: there is an Acquire of each, with a Call of its own
 	// and the same Err. It is nil for any other call.
 	Names  []string
-	Try    bool // the call does not wait: TryLock, TryDo, TryRLock, TryAcquire, TryLockAll, or MaxWait(0)
+	Try    bool // the call does not wait: TryLock, TryDo, TryLockAll, TryDoAll, or MaxWait(0)
 	Start  time.Time
 	Took   time.Duration
 	Rounds int // that the call has begun; 0 of Attach, of a lock that was re-entered, and of most that were passed on
@@ -240,9 +240,9 @@ type Op string
 
 // The operations of events. Rounds are acquires, extends and unlocks.
 const (
-	OpAcquire Op = "acquire" // Lock, TryLock, Do and TryDo; RLock, TryRLock and DoRead; Acquire, TryAcquire and DoLimited
+	OpAcquire Op = "acquire" // Lock, TryLock, Do, TryDo, and those for several names
 	OpExtend  Op = "extend"  // Extend and renewals
-	OpUnlock  Op = "unlock"  // Unlock, and the release at the end of Do, DoRead and DoLimited
+	OpUnlock  Op = "unlock"  // Unlock, and the release at the end of Do
 	OpAttach  Op = "attach"  // Attach, which has no rounds
 )
 

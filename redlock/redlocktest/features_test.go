@@ -57,7 +57,7 @@ func TestLockAll_TakesSeveralNames(t *testing.T) {
 	})
 }
 
-func TestRLock_ReadersShareALockThatKeepsWritersOut(t *testing.T) {
+func TestShared_ReadersShareALockThatKeepsWritersOut(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cluster := redlocktest.New(t)
 		readers, writers := cluster.Locker(), cluster.Locker()
@@ -89,17 +89,17 @@ func TestRLock_ReadersShareALockThatKeepsWritersOut(t *testing.T) {
 	})
 }
 
-func TestAcquire_PermitsAreSharedByAsManyAsThereAre(t *testing.T) {
+func TestSlots_AreTakenByAsManyAsThereAre(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cluster := redlocktest.New(t)
 		one, two := cluster.Locker(), cluster.Locker()
-		permit := func(locker *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
+		slot := func(locker *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
 			t.Helper()
 			lock, err := locker.Lock(t.Context(), "name", append(opts, redlock.Slots(2))...)
 			require.NoError(t, err)
 			return lock
 		}
-		kept, abandoned := permit(one, redlock.AutoExtend()), permit(two, redlock.TTL(10*time.Second))
+		kept, abandoned := slot(one, redlock.AutoExtend()), slot(two, redlock.TTL(10*time.Second))
 		_, err := two.TryLock(t.Context(), "name", redlock.Slots(2))
 		require.ErrorIs(t, err, redlock.ErrTaken, "none is free")
 		waited := make(chan *redlock.Lock, 1)
@@ -125,7 +125,7 @@ func TestAcquire_PermitsAreSharedByAsManyAsThereAre(t *testing.T) {
 		cluster.Advance(2 * time.Second)
 		require.NoError(t, (<-writer).Unlock(t.Context()))
 
-		lost := permit(one, redlock.AutoExtend())
+		lost := slot(one, redlock.AutoExtend())
 		cluster.Steal("name")
 		cluster.Advance(10 * time.Second)
 		require.ErrorIs(t, lost.Err(), redlock.ErrLost)

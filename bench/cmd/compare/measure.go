@@ -39,7 +39,7 @@ var steps = []step{
 	{what: "T, eight names together", pattern: "^BenchmarkT_", time: "400ms"},
 	{what: "U, readers of one name", pattern: "^BenchmarkU_", time: "500ms"},
 	{what: "V, a writer among readers", pattern: "^BenchmarkV_", time: "20x"},
-	{what: "W, permits of one name", pattern: "^BenchmarkW_", time: "20x"},
+	{what: "W, slots of one name", pattern: "^BenchmarkW_", time: "20x"},
 	{what: "I, number of nodes", pattern: "^BenchmarkI_", time: "250ms"},
 	{what: "M, cost over the number of nodes", pattern: "^BenchmarkM_", time: "300ms"},
 	{what: "N, telemetry, acquire", pattern: "^BenchmarkN_", time: "250ms"},

@@ -79,7 +79,7 @@ func raw() string {
 			line("T", s, 5, "", fmt.Sprintf("%d p50-µs %d p99-µs 0 failed/op", pass*(20+10*i), pass*(50+10*i)))
 		}
 		for _, of := range []string{"64", "1024"} {
-			for i, s := range []string{"quorumlock", "quorumlock-lock", "quorumlock-read"} {
+			for i, s := range []string{"quorumlock", "quorumlock-lock", "quorumlock-shared"} {
 				line("U", s, 5, "/inside="+of, fmt.Sprintf("%d cycles/s %s cpu-µs/cycle 40 servers-µs/cycle", 24000/pass/(1+i), of))
 			}
 		}
@@ -87,7 +87,7 @@ func raw() string {
 			line("V", "quorumlock", 5, "/process="+of, fmt.Sprintf("0.5 p50-holds 1.5 p99-holds %d p100-holds 21 hold-ms 3000 reads/s", len(of)))
 		}
 		for _, of := range []string{"1", "4"} {
-			for i, s := range []string{"quorumlock-lock", "quorumlock-permit"} {
+			for i, s := range []string{"quorumlock-lock", "quorumlock-slot"} {
 				line("W", s, 5, "/lockers="+of, fmt.Sprintf("%d cycles/s %d inside 5.5 hold-ms 200 cpu-µs/cycle 300 servers-µs/cycle %s most/least-goroutine",
 					180/pass*(1+7*i), 1+8*i, of))
 			}
@@ -151,9 +151,9 @@ func TestThePageHasMediansAndRangesAndTheRatiosOfEachPass(t *testing.T) {
 		"| 300 (200–400) | 1 | 3 | 7 | 2.50 |\n",
 		"| 300 (200–400) | 1 | 3 | 9 |\n",
 		"| quorumlock-all | 45 (30–60) | 1.50 | 90 (60–120) | 0 |\n",
-		"| 1024 | quorumlock-read | 6,000 (4,000–8,000) | 0.67 | 1,024 | 40 |\n",
+		"| 1024 | quorumlock-shared | 6,000 (4,000–8,000) | 0.67 | 1,024 | 40 |\n",
 		"| other | 0.50 | 1.50 | 5 | 21 | 3,000 |\n",
-		"| 4 | quorumlock-permit | 1,080 (720–1,440) | 8 | 9 | 5.50 | 200 | 300 | 4 |\n",
+		"| 4 | quorumlock-slot | 1,080 (720–1,440) | 8 | 9 | 5.50 | 200 | 300 | 4 |\n",
 	} {
 		assert.Contains(t, page, part)
 	}
@@ -190,7 +190,7 @@ func TestWhateverIsMissingIsAnErrorThatNamesIt(t *testing.T) {
 		{"BenchmarkR_Any/subject=redsync/", "R of redsync on 5 nodes"},
 		{"BenchmarkS_Any/subject=quorumlock-fenced/", "S of quorumlock-fenced on 5 nodes"},
 		{"BenchmarkT_Any/subject=quorumlock-all/", "T of quorumlock-all on 5 nodes"},
-		{"BenchmarkU_Any/subject=quorumlock-read/nodes=5/inside=1024", "U of quorumlock-read, 1024 on 5 nodes"},
+		{"BenchmarkU_Any/subject=quorumlock-shared/nodes=5/inside=1024", "U of quorumlock-shared, 1024 on 5 nodes"},
 		{"BenchmarkV_Any/subject=quorumlock/nodes=5/process=same", "V of quorumlock, same on 5 nodes"},
 		{"BenchmarkW_Any/subject=quorumlock-lock/nodes=5/lockers=1-", "W of quorumlock-lock, 1 on 5 nodes"},
 		{"BenchmarkX_Any/subject=redsync/", "X of redsync on 1 nodes"},

@@ -21,8 +21,8 @@ var (
 	costing   = []string{"floor", "quorumlock", "redsync"}
 	sizes     = []int{1, 3, 5, 7, 9}
 	together  = []string{"quorumlock", "quorumlock-all", "quorumlock-fenced", "quorumlock-all-fenced"}
-	reading   = []string{"quorumlock", "quorumlock-lock", "quorumlock-read"}
-	permits   = []string{"quorumlock-lock", "quorumlock-permit"}
+	reading   = []string{"quorumlock", "quorumlock-lock", "quorumlock-shared"}
+	slots     = []string{"quorumlock-lock", "quorumlock-slot"}
 )
 
 // on returns a case for each subject.
@@ -128,7 +128,7 @@ func tables() map[string]table {
 			variant("process"), value("p50, holds", "p50-holds"), value("p99, holds", "p99-holds"), value("max, holds", "p100-holds"),
 			value("hold, ms", "hold-ms"), value("reads/s", "reads/s"),
 		}},
-		"permits": {vary("W", permits, "1", "4"), []column{
+		"slots": {vary("W", slots, "1", "4"), []column{
 			variant("lockers"), subjects, value("cycles/s", "cycles/s"), ratio("× quorumlock-lock", "cycles/s", as("quorumlock-lock")),
 			value("inside", "inside"), value("hold, ms", "hold-ms"),
 			value("CPU per cycle, µs", "cpu-µs/cycle"), value("of the servers, µs", "servers-µs/cycle"), value("most/least", "most/least-goroutine"),

@@ -115,28 +115,28 @@ func (c *readCaller) Acquire(ctx context.Context) (err error) {
 	return err
 }
 
-// Permits is how many permits there are of a name.
-const Permits = 10
+// Slots is how many slots there are of a name.
+const Slots = 10
 
-// openPermit opens a client whose callers take one of [Permits] permits.
-func openPermit(s Setup) (Client, error) {
+// openSlot opens a client whose callers take one of [Slots] slots.
+func openSlot(s Setup) (Client, error) {
 	c, err := openLocker(s)
 	if err != nil {
 		return nil, err
 	}
-	return permitClient{c.(*quorumlockClient)}, nil
+	return slotClient{c.(*quorumlockClient)}, nil
 }
 
-type permitClient struct{ *quorumlockClient }
+type slotClient struct{ *quorumlockClient }
 
-func (c permitClient) Caller(name string) Caller {
-	return &permitCaller{quorumlockCaller{locker: c.locker, name: name}}
+func (c slotClient) Caller(name string) Caller {
+	return &slotCaller{quorumlockCaller{locker: c.locker, name: name}}
 }
 
-type permitCaller struct{ quorumlockCaller }
+type slotCaller struct{ quorumlockCaller }
 
-func (c *permitCaller) Acquire(ctx context.Context) (err error) {
-	c.lock, err = c.locker.Lock(ctx, c.name, redlock.Slots(Permits))
+func (c *slotCaller) Acquire(ctx context.Context) (err error) {
+	c.lock, err = c.locker.Lock(ctx, c.name, redlock.Slots(Slots))
 	return err
 }
 

@@ -18,7 +18,7 @@ const (
 // or what they may have left behind. A release that was sent just before may take a moment.
 func (l *lock) taken() {
 	ways := map[string]counter{}
-	for _, party := range []string{"", readers, permits} {
+	for _, party := range []string{"", readers, slots} {
 		ways[party] = newCounter(l.blocks(false, party))
 	}
 	full := l.full()
@@ -30,7 +30,7 @@ func (l *lock) taken() {
 		if party == "" {
 			own = 1 // the call itself
 		}
-		if ways[party].count(from, o.End) == own && (party != permits || !full(o, from)) {
+		if ways[party].count(from, o.End) == own && (party != slots || !full(o, from)) {
 			l.report(TakenByNobody, []*history.Op{o}, "worker %d of %s was told so", o.Worker, o.Client)
 		}
 	}
@@ -46,7 +46,7 @@ func (l *lock) slept() {
 	// A writer that waits is in the way of those who share the lock, even if it is free.
 	ways := map[string]spans{
 		"": merge(l.blocks(true, "")), readers: merge(l.blocks(false, readers)),
-		permits: merge(append(l.blocks(false, permits), l.crowded()...)),
+		slots: merge(append(l.blocks(false, slots), l.crowded()...)),
 	}
 	for _, o := range l.ops {
 		if o.Kind != history.Acquire || o.Way != history.Waiting {
@@ -71,7 +71,7 @@ func (l *lock) slept() {
 }
 
 // blocks returns when somebody or something may have been in the way of a call. Calls that wait for the lock are not in each other's
-// way when free is asked for: one of them has to get it. Those who share the lock are not in the way of others of their party; for permits
+// way when free is asked for: one of them has to get it. Those who share the lock are not in the way of others of their party; for slots
 // see full and crowded.
 func (l *lock) blocks(free bool, party string) (all []span) {
 	settled := l.rules.settled()

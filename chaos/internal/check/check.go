@@ -42,7 +42,7 @@ func (r Rules) settled() time.Duration {
 // Promises, as a Violation names them.
 const (
 	TwoHolders      = "two holders"
-	TooManyPermits  = "more permits than there are"
+	TooManySlots    = "more locks than slots"
 	NoOrder         = "no order of holders explains what they have seen"
 	FenceWentBack   = "fence went back"
 	FenceChanged    = "fence changed"
@@ -71,7 +71,7 @@ func (v Violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Name, v.
 
 // OfHolders reports whether there were two holders at once, or more than there may be.
 func (v Violation) OfHolders() bool {
-	return v.Promise == TwoHolders || v.Promise == TooManyPermits || v.Promise == UnlockWasWrong || v.Promise == NoOrder
+	return v.Promise == TwoHolders || v.Promise == TooManySlots || v.Promise == UnlockWasWrong || v.Promise == NoOrder
 }
 
 // most is how many violations of a promise are reported for a name. More of the same kind help nobody.
@@ -96,7 +96,7 @@ func (l *lock) report(promise string, ops []*history.Op, format string, args ...
 func (h *History) Check(name string, r Rules) (violations []Violation, undecided int) {
 	l := h.lock(name, r)
 	for _, check := range []func(){
-		l.exclusion, l.permits, l.fences, l.outlived, l.lossReported, l.taken, l.slept, l.order, l.unexpected, l.holders, l.within,
+		l.exclusion, l.slots, l.fences, l.outlived, l.lossReported, l.taken, l.slept, l.order, l.unexpected, l.holders, l.within,
 		l.registers, l.plain, l.strangers,
 	} {
 		check()

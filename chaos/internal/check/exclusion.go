@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/chaos/internal/history"
 )
 
-// exclusion finds holds of different parties that overlap: a writer's and any other, but not those of readers, nor of permits. A nil from Unlock counts as
+// exclusion finds holds of different parties that overlap: a writer's and any other, but not those of readers, nor of those who have slots. A nil from Unlock counts as
 // long as no other party had the lock.
 func (l *lock) exclusion() {
 	var longest, other *hold // those with the last ends of two parties, among the holds that began before

@@ -26,15 +26,15 @@ type hold struct {
 
 // Parties of those who may have the lock beside others of their kind.
 const (
-	readers = "|readers"
-	permits = "|permits"
+	readers = "|shared"
+	slots   = "|slots"
 )
 
 // shared returns the party of those who share a lock of the kind that the operation is about; "" if nobody does.
 func shared(o *history.Op) string {
 	switch {
-	case o.Limit > 0:
-		return permits
+	case o.Slots > 0:
+		return slots
 	case o.Reads:
 		return readers
 	}
@@ -42,7 +42,7 @@ func shared(o *history.Op) string {
 }
 
 // party is the same for all who may have the lock at one time: the handles on one lock, all readers, and, as far as their number permits,
-// all who have a permit.
+// all who have a slot.
 func (h *hold) party() string { return cmp.Or(shared(h.op), h.lease) }
 
 // until is the moment until which the lock was held by all that is known.

@@ -76,7 +76,7 @@ func what(o *history.Op) string {
 	say(o.Name != "", "%s", o.Name)
 	say(o.Way != "", "(%s)", o.Way)
 	say(o.Reads, "to read")
-	say(o.Limit > 0, "one of %d", o.Limit)
+	say(o.Slots > 0, "one of %d", o.Slots)
 	say(o.Hold != "", "by %s", o.Hold)
 	say(o.Outer != "", "within %s", o.Outer)
 	say(o.Renews, "which renews")

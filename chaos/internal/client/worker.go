@@ -76,13 +76,13 @@ func (w *Worker) end(ctx context.Context, op *history.Op, err error) {
 	w.recorder.End(op)
 }
 
-// Call is a call of Lock, TryLock or Do, or of those in their place for readers and permits.
+// Call is a call of Lock, TryLock or Do.
 type Call struct {
 	Way     string // of package history
 	TTL     time.Duration
 	Renews  bool
 	Reads   bool
-	Limit   int   // of permits; otherwise 0
+	Slots   int   // how many slots there are; 0: it is not to have one
 	Outer   *Hold // of a call by re-entry
 	Options []redlock.LockOption
 }
@@ -101,8 +101,8 @@ func (c Call) options() []redlock.LockOption {
 // taking are the options of a call that takes a lock.
 func (c Call) taking() []redlock.LockOption {
 	switch {
-	case c.Limit > 0:
-		return append(c.options(), redlock.Slots(c.Limit))
+	case c.Slots > 0:
+		return append(c.options(), redlock.Slots(c.Slots))
 	case c.Reads:
 		return append(c.options(), redlock.Shared())
 	}
@@ -112,7 +112,7 @@ func (c Call) taking() []redlock.LockOption {
 func (w *Worker) beginCall(kind history.Kind, name string, c Call) (*redlock.Locker, *history.Op) {
 	k, _, _ := strings.Cut(name, "-")
 	locker, id := w.locker(k)
-	op := history.Op{Kind: kind, Name: name, Locker: id, Way: c.Way, TTL: int64(c.TTL), Renews: c.Renews, Reads: c.Reads, Limit: c.Limit}
+	op := history.Op{Kind: kind, Name: name, Locker: id, Way: c.Way, TTL: int64(c.TTL), Renews: c.Renews, Reads: c.Reads, Slots: c.Slots}
 	if c.Outer != nil {
 		op.Outer = c.Outer.ID
 	}
@@ -124,9 +124,9 @@ func (w *Worker) got(op *history.Op, lock *redlock.Lock) *Hold {
 	w.made++
 	h := &Hold{Lock: lock, ID: fmt.Sprintf("%s/%d/%d", w.config.Name, w.number, w.made)}
 	op.Hold, op.Fence, op.Validity = h.ID, lock.Fence(), int64(lock.Remaining())
-	op.Reads = lock.Kind() == redlock.KindRead // not if a writer has taken it again
-	if lock.Kind() != redlock.KindPermit {     // but a lock that was attached to
-		op.Limit = 0
+	op.Reads = lock.Kind() == redlock.KindShared // not if a writer has taken it again
+	if lock.Kind() != redlock.KindSlot {         // but a lock that was attached to
+		op.Slots = 0
 	}
 	w.recorder.End(op)
 	return h

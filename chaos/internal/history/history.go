@@ -14,7 +14,7 @@ type Kind string
 // The kinds of operations. The fields in brackets are those that matter beside Client, Worker, Start, End, Name and Err.
 const (
 	// Calls of the library.
-	Acquire Kind = "acquire" // Lock, TryLock, Do, or a lock that is taken again [Hold if it was got, Outer, Locker, Way, Reads, Limit, TTL, Validity, Fence]
+	Acquire Kind = "acquire" // Lock, TryLock, Do, or a lock that is taken again [Hold if it was got, Outer, Locker, Way, Reads, Slots, TTL, Validity, Fence]
 	Extend  Kind = "extend"  // [Hold, TTL]
 	Unlock  Kind = "unlock"  // [Hold]
 	Detach  Kind = "detach"  // [Hold, Token]
@@ -55,7 +55,7 @@ const Nemesis = "nemesis"
 // Ways to acquire.
 const (
 	Waiting   = "lock"      // Lock or Do, which wait
-	Trying    = "try"       // TryLock, TryRLock, TryAcquire
+	Trying    = "try"       // TryLock
 	Together  = "together"  // LockAll or TryLockAll, of which each name has an operation
 	Reentrant = "reentrant" // with the option Reentrant, by the owner who holds the lock in Outer
 )
@@ -93,7 +93,7 @@ type Op struct {
 	Locker   string `json:"l,omitempty"`      // the Locker, unique among all processes
 	Way      string `json:"way,omitempty"`    // how it was acquired
 	Reads    bool   `json:"reads,omitempty"`  // it is to be a shared lock; or if it was got, it is one
-	Limit    int    `json:"limit,omitempty"`  // how many slots there are, if it is to have one; or if it was got, has one
+	Slots    int    `json:"slots,omitempty"`  // how many slots there are, if it is to have one; or if it was got, has one
 	TTL      int64  `json:"ttl,omitempty"`    // nanoseconds
 	Renews   bool   `json:"renews,omitempty"` // of an Acquire or Attach: AutoExtend
 	Validity int64  `json:"valid,omitempty"`  // nanoseconds, what was left at End
@@ -114,8 +114,8 @@ type Op struct {
 	Files      int   `json:"files,omitempty"` // open file descriptors, connections among them
 }
 
-// Shares reports whether it is about a lock that several have at a time: of readers, or a permit.
-func (o *Op) Shares() bool { return o.Reads || o.Limit > 0 }
+// Shares reports whether it is about a lock that several have at a time.
+func (o *Op) Shares() bool { return o.Reads || o.Slots > 0 }
 
 // Ended reports whether the operation has ended.
 func (o *Op) Ended() bool { return o.End != Open }

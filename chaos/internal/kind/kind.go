@@ -42,7 +42,7 @@ func All() []Kind {
 			Rules: check.Rules{Fenced: true}},
 		{Wanted: some, Kind: client.Kind{Name: "readers", Pause: brief, Turn: sharers{lease{fenced: true, read: true}}.turn, Options: options(redlock.WithFencing())},
 			Rules: check.Rules{Fenced: true}},
-		{Wanted: some, Kind: client.Kind{Name: "permits", Pause: brief, Turn: sharers{lease{fenced: true, permits: true}}.turn, Options: options(redlock.WithFencing())},
+		{Wanted: some, Kind: client.Kind{Name: "slots", Pause: brief, Turn: sharers{lease{fenced: true, slots: true}}.turn, Options: options(redlock.WithFencing())},
 			Rules: check.Rules{Fenced: true}},
 		{Wanted: slices.Repeat([]int{6}, 8), Kind: client.Kind{Name: "waited", Pause: brief, Turn: lease{patient: true}.turn}},
 		{Wanted: slices.Repeat([]int{1}, 56), Kind: client.Kind{Name: "forced", Pause: brief, Turn: lease{forced: true}.turn}},

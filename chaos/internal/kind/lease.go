@@ -15,7 +15,7 @@ type lease struct {
 	fenced  bool // holders write registers with their fence
 	forced  bool // somebody calls ForceUnlock, and holders keep a lock for long
 	read    bool // others read the same names under a lock that they share
-	permits bool // others take permits of the same names
+	slots   bool // others take slots of the same names
 	patient bool // all wait for as long as it takes, and locks that are left expire late: only who notices a release has them sooner
 }
 
@@ -29,7 +29,7 @@ func (l lease) turn(ctx context.Context, w *client.Worker, name string) {
 		call.TTL = w.Longest()
 	}
 	if w.OneIn(3) {
-		if h := w.Attach(ctx, name, client.Call{TTL: call.TTL, Renews: call.Renews, Limit: l.limit(name)}); h != nil {
+		if h := w.Attach(ctx, name, client.Call{TTL: call.TTL, Renews: call.Renews, Slots: l.slotsOf(name)}); h != nil {
 			l.hold(ctx, w, h, call)
 			return
 		}
@@ -64,7 +64,7 @@ func (l lease) turn(ctx context.Context, w *client.Worker, name string) {
 func (l lease) hold(ctx context.Context, w *client.Worker, h *client.Hold, call client.Call) {
 	inner, cancel := h.Context(ctx)
 	defer cancel()
-	exclusive := h.Kind() == redlock.KindLock
+	exclusive := h.Kind() == redlock.KindExclusive
 	if exclusive {
 		l.rely(inner, w, h, call)
 	} else {
@@ -138,13 +138,13 @@ func (l lease) use(ctx context.Context, w *client.Worker, h *client.Hold, call c
 	}
 }
 
-// again takes a lock again that is held. Who has it for reading has to, and who has it for writing may, do so by RLock; who has a permit
+// again takes a lock again that is held. Who has it for reading has to, and who has it for writing may, do so with Shared; who has a slot
 // does so by Acquire.
 func (l lease) again(ctx context.Context, w *client.Worker, h *client.Hold) {
 	again := client.Call{Way: history.Reentrant, TTL: w.TTL(), Outer: h, Renews: w.OneIn(2)}
-	again.Reads = h.Kind() == redlock.KindRead || l.read && w.OneIn(2)
-	if h.Kind() == redlock.KindPermit {
-		again.Limit = l.limit(h.Name())
+	again.Reads = h.Kind() == redlock.KindShared || l.read && w.OneIn(2)
+	if h.Kind() == redlock.KindSlot {
+		again.Slots = l.slotsOf(h.Name())
 	}
 	if inner := w.Acquire(ctx, h.Name(), again); inner != nil {
 		w.Wait(ctx, 10*time.Millisecond)

@@ -9,12 +9,12 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// sharers is how workers read under locks that they share, or under permits, beside others who write.
+// sharers is how workers read under shared locks, or in slots, beside others who write.
 type sharers struct{ lease }
 
-// limit returns how many permits of a name there are: 2 or 3; 0 if its locks are no permits.
-func (l lease) limit(name string) int {
-	if !l.permits {
+// slotsOf returns how many slots a name has: 2 or 3; 0 if its locks have none.
+func (l lease) slotsOf(name string) int {
+	if !l.slots {
 		return 0
 	}
 	return 2 + int(name[len(name)-1])%2
@@ -25,8 +25,8 @@ func (s sharers) turn(ctx context.Context, w *client.Worker, name string) {
 		s.lease.turn(ctx, w, name)
 		return
 	}
-	call := client.Call{Way: history.Waiting, TTL: w.TTL(), Renews: w.OneIn(2), Reads: s.read, Limit: s.limit(name)}
-	if s.permits && w.OneIn(6) {
+	call := client.Call{Way: history.Waiting, TTL: w.TTL(), Renews: w.OneIn(2), Reads: s.read, Slots: s.slotsOf(name)}
+	if s.slots && w.OneIn(6) {
 		if h := w.Attach(ctx, name, call); h != nil {
 			s.hold(ctx, w, h, call)
 			return
@@ -53,7 +53,7 @@ func (s sharers) turn(ctx context.Context, w *client.Worker, name string) {
 	h := w.Acquire(limited, name, call)
 	switch {
 	case h == nil:
-	case s.permits:
+	case s.slots:
 		s.hold(ctx, w, h, call)
 	default:
 		inner, cancel := h.Context(ctx)

@@ -44,10 +44,13 @@ func Counted(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// Noun is what those are called who share the locks of a kind: with an s behind it, more of them.
+// Several reports whether several may have a lock of a kind at a time. Where nothing is, the kind is "".
+func Several(kind redlock.Kind) bool { return kind != "" && kind != redlock.KindExclusive }
+
+// Noun returns the word for one who has a lock of a kind that several have at a time, or for what it has; with an s behind it, for more.
 func Noun(kind redlock.Kind) string {
-	if kind == redlock.KindPermit {
-		return "permit"
+	if kind == redlock.KindSlot {
+		return "slot"
 	}
 	return "reader"
 }

@@ -19,7 +19,7 @@ type Options struct {
 	RestartGuard time.Duration // of the programs (pool.WithRestartGuard); 0 means none
 	Durable      []string      // the addresses of the nodes that the programs declare durable (pool.WithDurable); AllNodes means all of them
 	Fencing      bool          // the programs use fencing tokens
-	Shared       bool          // the programs use read locks or permits
+	Shared       bool          // the programs use shared locks or slots
 	Samples      int           // how many PINGs measure the latency; 0 means 50
 	Keys         int           // how many keys of a node are looked at, at most; 0 means 20000
 	Prepare      bool          // the nodes that the RestartGuard is for are stamped, as by a program

@@ -42,8 +42,8 @@ var aclLines = []aclLine{
 		"Acquires with fencing are rejected."},
 	connectionLine: {"databases and client names", "+select +client|setname",
 		"URLs with a database, or the option pool.WithClientName, do not connect."},
-	sharedLine: {"read locks and permits", "~{%s*}:sharers ~{%s*}:wanted ~{%s*}:slots +time +pexpireat +zadd +zrem +zremrangebyscore +zcard +zcount +zscore +zrangebyscore +zrevrange",
-		"Read locks and permits are rejected; without the right to the key of waiting writers these may wait for ever."},
+	sharedLine: {"shared locks and slots", "~{%s*}:sharers ~{%s*}:wanted ~{%s*}:slots +time +pexpireat +zadd +zrem +zremrangebyscore +zcard +zcount +zscore +zrangebyscore +zrevrange",
+		"Shared locks and slots are rejected; without the right to the key of waiting writers these may wait for ever."},
 }
 
 // stampKeys is the rule for the stamps of nodes.
@@ -83,7 +83,7 @@ func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) {
 	counter, sharers, wanted, slots := "{"+key+"}:fence", "{"+key+"}:sharers", "{"+key+"}:wanted", "{"+key+"}:slots"
 	observe := form.Scripts["observe"]
 	keys, counters := "~"+o.Prefix+"*", "~{"+o.Prefix+"*}:fence"
-	readers, writers, permits := "~{"+o.Prefix+"*}:sharers", "~{"+o.Prefix+"*}:wanted", "~{"+o.Prefix+"*}:slots"
+	allSharers, allWanted, allSlots := "~{"+o.Prefix+"*}:sharers", "~{"+o.Prefix+"*}:wanted", "~{"+o.Prefix+"*}:slots"
 	soon := strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10)
 	const ttl = "10000"
 	stamp := "quorumlock:doctor-" + rand.Text()
@@ -110,15 +110,15 @@ func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) {
 		{fencingLine, "+del", counters, []string{"DEL", counter}},
 		{fencingLine, "+time", "", []string{"TIME"}},
 		{sharedLine, "+time", "", []string{"TIME"}},
-		{sharedLine, "+zadd", readers, []string{"ZADD", sharers, "1", "doctor"}},
-		{sharedLine, "+pexpireat", readers, []string{"PEXPIREAT", sharers, soon}},
-		{sharedLine, "+zscore", readers, []string{"ZSCORE", sharers, "doctor"}},
-		{sharedLine, "+zcount", writers, []string{"ZCOUNT", wanted, "0", "1"}},
-		{sharedLine, "+zcard", permits, []string{"ZCARD", slots}},
-		{sharedLine, "+zrangebyscore", readers, []string{"ZRANGEBYSCORE", sharers, "0", "1"}},
-		{sharedLine, "+zrevrange", readers, []string{"ZREVRANGE", sharers, "0", "0"}},
-		{sharedLine, "+zremrangebyscore", readers, []string{"ZREMRANGEBYSCORE", sharers, "0", "0"}},
-		{sharedLine, "+zrem", readers, []string{"ZREM", sharers, "doctor"}},
+		{sharedLine, "+zadd", allSharers, []string{"ZADD", sharers, "1", "doctor"}},
+		{sharedLine, "+pexpireat", allSharers, []string{"PEXPIREAT", sharers, soon}},
+		{sharedLine, "+zscore", allSharers, []string{"ZSCORE", sharers, "doctor"}},
+		{sharedLine, "+zcount", allWanted, []string{"ZCOUNT", wanted, "0", "1"}},
+		{sharedLine, "+zcard", allSlots, []string{"ZCARD", slots}},
+		{sharedLine, "+zrangebyscore", allSharers, []string{"ZRANGEBYSCORE", sharers, "0", "1"}},
+		{sharedLine, "+zrevrange", allSharers, []string{"ZREVRANGE", sharers, "0", "0"}},
+		{sharedLine, "+zremrangebyscore", allSharers, []string{"ZREMRANGEBYSCORE", sharers, "0", "0"}},
+		{sharedLine, "+zrem", allSharers, []string{"ZREM", sharers, "doctor"}},
 		{wakingLine, "+client|tracking", "", []string{"CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"}},
 		{wakingLine, "+client|caching", "", []string{"CLIENT", "CACHING", "YES"}},
 	}

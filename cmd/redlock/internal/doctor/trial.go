@@ -94,11 +94,11 @@ func (f *facts) tryLock(ctx context.Context, o *Options, name string) (err error
 	if err := errors.Join(reader.Extend(ctx, 2*trialTTL), reader.Unlock(ctx)); err != nil {
 		return err
 	}
-	permit, err := locker.TryLock(ctx, name, redlock.Slots(1))
+	slot, err := locker.TryLock(ctx, name, redlock.Slots(1))
 	if err != nil {
 		return err
 	}
-	return errors.Join(permit.Extend(ctx, 2*trialTTL), permit.Unlock(ctx))
+	return errors.Join(slot.Extend(ctx, 2*trialTTL), slot.Unlock(ctx))
 }
 
 // forget deletes the counter that the trial has left.

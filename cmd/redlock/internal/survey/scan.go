@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
@@ -202,7 +203,7 @@ func (l *lister) take(keys []string, replies []any) error {
 		case err != nil:
 			return err
 		default:
-			if v.Kind = redlock.Kind(form.KindOf(value).String()); !v.Kind.Shared() {
+			if v.Kind = redlock.Kind(form.KindOf(value).String()); !display.Several(v.Kind) {
 				v.Token, v.Fence = token.Split(value, l.Fencing)
 			}
 		}

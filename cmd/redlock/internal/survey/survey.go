@@ -4,6 +4,7 @@ package survey
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
@@ -36,7 +37,7 @@ type NodeReport struct {
 type Lock struct {
 	Name    string
 	Verdict redlock.Verdict
-	// Kind is redlock.KindRead or redlock.KindPermit if the mark of readers, or of permits, is on a majority, or if no token is and a node has
+	// Kind is redlock.KindShared or redlock.KindSlot if the mark of that kind is on a majority, or if no token is and a node has
 	// it. Who they are is not listed, nor whether they are still there.
 	Kind redlock.Kind
 	// Token is what a majority of the nodes holds, with Metadata and Fence; "" if no majority holds the same.
@@ -67,7 +68,7 @@ type View struct {
 func (l Lock) Held() bool { return l.Verdict == redlock.VerdictHeld }
 
 // mark is what counts in the place of the tokens of those who share a lock. No token begins with |.
-func mark(kind redlock.Kind) string { return "|" + display.Noun(kind) }
+func mark(kind redlock.Kind) string { return "|" + string(kind) }
 
 // Judge finds out what the views of a lock come to. A node without a view that has not answered completely may hold anything.
 func (of *Listing) Judge(l *Lock) {
@@ -75,15 +76,15 @@ func (of *Listing) Judge(l *Lock) {
 	for i, report := range of.Nodes {
 		nodes[i] = redlock.NodeState{Addr: report.Addr, Err: report.Err}
 	}
-	l.On, l.Other, l.TTL, l.Kind = len(l.Views), len(l.Views) > 0, 0, redlock.KindLock
-	shared := redlock.KindLock
+	l.On, l.Other, l.TTL, l.Kind = len(l.Views), len(l.Views) > 0, 0, redlock.KindExclusive
+	shared := redlock.KindExclusive
 	for _, v := range l.Views {
 		n := &nodes[v.Node]
 		n.Held, n.Token, n.Metadata, n.Fence, n.TTL, n.Err = true, v.Token, token.Metadata(v.Token), v.Fence, v.TTL, nil
 		switch {
 		case v.Other:
 			n.Err = nodeerr.ErrForeign
-		case v.Kind.Shared():
+		case display.Several(v.Kind):
 			n.Token, shared = mark(v.Kind), v.Kind
 		}
 		l.Other = l.Other && v.Other
@@ -92,10 +93,8 @@ func (of *Listing) Judge(l *Lock) {
 	s := redlock.NewLockState(l.Name, nodes)
 	l.Verdict, l.Token, l.Metadata, l.Fence, l.Empty = s.Verdict, s.Token, s.Metadata, s.Fence, s.Verdict == redlock.VerdictHeld && s.Token == ""
 	switch {
-	case l.Held() && l.Token == mark(redlock.KindRead):
-		l.Kind, l.Token = redlock.KindRead, ""
-	case l.Held() && l.Token == mark(redlock.KindPermit):
-		l.Kind, l.Token = redlock.KindPermit, ""
+	case l.Held() && strings.HasPrefix(l.Token, mark("")):
+		l.Kind, l.Token = redlock.Kind(l.Token[len(mark("")):]), ""
 	case !l.Held():
 		l.Kind, l.Token = shared, ""
 	}
@@ -115,7 +114,7 @@ const Overlap = "A holder that still runs keeps working beside the next one. If 
 	"renewal. If it does not, it notices at its Unlock or its deadline."
 
 // Remove deletes on each node what a state says that the node holds, and nothing else: what another has taken since stays, and so does a
-// reader or a permit that has come since. The state is that of an Inspect; prefix is that of the keys. Failed[i] is why Nodes[i] has not
+// reader, or the holder of a slot, that has come since. The state is that of an Inspect; prefix is that of the keys. Failed[i] is why Nodes[i] has not
 // deleted it, nil if it has, or was not asked, as it held nothing. Remove returns within the node timeout. Record is the line for the log, whose form is documented, and stable;
 // "" if nothing was removed.
 func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (failed []error, record string) {
@@ -161,7 +160,7 @@ func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (failed
 	return failed, record
 }
 
-// removals are the commands that delete what a node holds. Readers and permits are ended one by one, and then the mark if nobody
+// removals are the commands that delete what a node holds. Sharers are ended one by one, and then the mark if nobody
 // is in.
 func removals(key string, n *redlock.NodeState) (all []*wire.Command) {
 	add := func(f form.Form, seen form.Seen) {
@@ -169,7 +168,7 @@ func removals(key string, n *redlock.NodeState) (all []*wire.Command) {
 		f.Remove(c, key, seen)
 		all = append(all, c)
 	}
-	if !n.Kind.Shared() {
+	if !display.Several(n.Kind) {
 		add(form.Exclusive{}, form.Seen{Value: token.Join(n.Token, n.Fence)})
 		return all
 	}
@@ -181,7 +180,7 @@ func removals(key string, n *redlock.NodeState) (all []*wire.Command) {
 	return all
 }
 
-// holder is the metadata of the holder, or how many readers or permits there were.
+// holder is the metadata of the holder, or how many sharers there were.
 func holder(state *redlock.LockState) string {
 	if n := len(state.Sharers); n > 0 {
 		return display.Counted(n, display.Noun(state.Kind))

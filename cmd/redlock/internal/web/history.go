@@ -136,7 +136,7 @@ func (s *sight) compare(now time.Time, lock *survey.Lock) (e event) {
 	switch {
 	case lock.Empty:
 		held = tokenText("", maxToken)
-	case lock.Held() && lock.Kind.Shared():
+	case lock.Held() && display.Several(lock.Kind):
 		held = display.Nouns(lock.Kind) // whoever they are
 	}
 	if !lock.Held() {

@@ -119,7 +119,7 @@ func (s *Server) confirmation(state *redlock.LockState, notice string) *view {
 		case n.Held:
 			h.Text = "will be removed"
 			u.Removable++
-			u.Unsure = u.Unsure || n.Kind == redlock.KindLock && token.Owner(n.Token) == ""
+			u.Unsure = u.Unsure || n.Kind == redlock.KindExclusive && token.Owner(n.Token) == ""
 			for _, held := range holdersOf(&n) {
 				if holder := encoding.EncodeToString([]byte(held)); !slices.Contains(u.Holders, holder) {
 					u.Holders = append(u.Holders, holder)
@@ -140,7 +140,7 @@ func (s *Server) confirmation(state *redlock.LockState, notice string) *view {
 
 // holdersOf are the tokens that a node holds. The first one is that of its key, which for those who share it is what they are called.
 func holdersOf(n *redlock.NodeState) []string {
-	if !n.Kind.Shared() {
+	if !display.Several(n.Kind) {
 		return []string{n.Token}
 	}
 	all := []string{display.Nouns(n.Kind)}
@@ -153,7 +153,7 @@ func holdersOf(n *redlock.NodeState) []string {
 // statement says who holds a lock.
 func statement(s *redlock.LockState) (state, text string) {
 	switch {
-	case s.Verdict == redlock.VerdictHeld && s.Kind.Shared():
+	case s.Verdict == redlock.VerdictHeld && display.Several(s.Kind):
 		return stateHeld, fmt.Sprintf("Held by %s: each is on a majority.", display.Counted(len(s.Sharers), display.Noun(s.Kind)))
 	case s.Verdict == redlock.VerdictHeld && s.Token == "":
 		return stateHeld, "Held by an empty value: a majority of the nodes has a key without a token, and nobody can take the lock."
@@ -223,7 +223,7 @@ func show(n *redlock.NodeState) holding {
 	switch {
 	case n.Held:
 		h.State, h.Left, h.Token = stateHeld, remaining(n.TTL), tokenText(n.Token, maxText)
-		if n.Kind.Shared() {
+		if display.Several(n.Kind) {
 			h.Token = display.Counted(len(n.Sharers), display.Noun(n.Kind))
 		}
 	case n.Err != nil:

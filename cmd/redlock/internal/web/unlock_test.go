@@ -108,7 +108,7 @@ func TestUnlock_RemovesNothingIfTheLockHasChangedHands(t *testing.T) {
 // The danger: readers who have come since the page was shown are ended with those that it showed.
 func TestUnlock_EndsTheReadersThatItHasShown(t *testing.T) {
 	s := overReal(t, allowed)
-	s.set("lock:name", "|readers")
+	s.set("lock:name", "|shared")
 	share := func(who string) {
 		do(t, s.servers, "ZADD", "{lock:name}:sharers", time.Now().Add(time.Hour).UnixMilli(), who)
 	}
@@ -137,21 +137,21 @@ func TestUnlock_EndsTheReadersThatItHasShown(t *testing.T) {
 	s.unlock(f, http.StatusConflict)
 }
 
-// The danger: a permit that has come since the page was shown is ended with those that it showed.
-func TestUnlock_EndsThePermitsThatItHasShown(t *testing.T) {
+// The danger: a slot that has come since the page was shown is ended with those that it showed.
+func TestUnlock_EndsTheSlotsThatItHasShown(t *testing.T) {
 	s := overReal(t, allowed)
-	s.set("lock:name", "|permits")
+	s.set("lock:name", "|slots")
 	share := func(who string, slot int) {
 		do(t, s.servers, "ZADD", "{lock:name}:sharers", time.Now().Add(time.Hour).UnixMilli(), who)
 		do(t, s.servers, "ZADD", "{lock:name}:slots", slot, who)
 	}
 	share("first", 3)
 	share("second", 0)
-	require.Contains(t, s.see("/", "permits"), "permits")
-	require.Contains(t, s.see("/lock?name=name", "permits"), "permits")
+	require.Contains(t, s.see("/", "slots"), "slots")
+	require.Contains(t, s.see("/lock?name=name", "slots"), "slots")
 	page, f := s.confirm("name")
-	require.Contains(t, page, "Held by 2 permits: each is on a majority.")
-	require.Equal(t, size, strings.Count(page, "<code>2 permits</code>"))
+	require.Contains(t, page, "Held by 2 slots: each is on a majority.")
+	require.Equal(t, size, strings.Count(page, "<code>2 slots</code>"))
 	share("third", 1)
 	page = s.unlock(f, http.StatusOK)
 	require.Equal(t, size, strings.Count(page, "> removed<"))
@@ -162,7 +162,7 @@ func TestUnlock_EndsThePermitsThatItHasShown(t *testing.T) {
 			require.Equal(t, []string{"third"}, all)
 		}
 	}
-	s.set("lock:name", "|readers")
+	s.set("lock:name", "|shared")
 	s.unlock(f, http.StatusConflict)
 }
 

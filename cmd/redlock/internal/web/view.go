@@ -237,7 +237,7 @@ func (s *Server) lock(l *survey.Lock, past *history, age time.Duration) lockView
 	switch {
 	case l.Empty:
 		v.Token = tokenText("", maxToken)
-	case l.Kind.Shared() && l.Held():
+	case display.Several(l.Kind) && l.Held():
 		v.Who = display.Nouns(l.Kind)
 	}
 	sight := past.last[l.Name]
@@ -313,7 +313,7 @@ func (s *Server) about(name string, snap *snapshot, past *history, age time.Dura
 				switch {
 				case view.Other:
 					h.State, h.Text, h.Token = stateOther, "data of another program", ""
-				case view.Kind.Shared():
+				case display.Several(view.Kind):
 					h.Text, h.Token = display.Nouns(view.Kind), ""
 					if l.Held() && l.Kind == view.Kind {
 						h.State = stateHeld

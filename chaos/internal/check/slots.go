@@ -7,26 +7,26 @@ import (
 	"github.com/quorumlock/quorumlock/chaos/internal/history"
 )
 
-func isPermit(o *history.Op) bool { return o.Limit > 0 }
+func isSlot(o *history.Op) bool { return o.Slots > 0 }
 
-// limit returns how many permits there may be: the highest limit that a call had.
+// limit returns how many slots there may be: the highest limit that a call had.
 func (l *lock) limit() (most int) {
 	for _, o := range l.ops {
-		most = max(most, o.Limit)
+		most = max(most, o.Slots)
 	}
 	return most
 }
 
-// permits finds more permits at a time than there are: by what was proven, with what a nil from Unlock says, and of a permit that nobody
-// was seen to have, if it was got while so many others were seen to have theirs. Handles on one permit count once.
-func (l *lock) permits() {
+// slots finds more who have a slot at a time than there are slots: by what was proven, with what a nil from Unlock says, and of one that
+// nobody was seen to have, if it was got while as many others as there are slots were seen to have theirs. Handles on one lock count once.
+func (l *lock) slots() {
 	limit := l.limit()
 	if limit == 0 {
 		return
 	}
 	var seen []*hold // that have begun, by the time until which they are known to have lasted
 	for _, a := range l.holds {
-		if !isPermit(a.op) {
+		if !isSlot(a.op) {
 			continue
 		}
 		if a.until() == 0 {
@@ -35,16 +35,16 @@ func (l *lock) permits() {
 		}
 		if held := beside(a, seen, (*hold).until); len(held) >= limit {
 			if proven := beside(a, seen, func(b *hold) int64 { return b.proven }); a.proven > 0 && len(proven) >= limit {
-				l.report(TooManyPermits, operations(append(proven, a)), "%s and %d others had one at once, of %d", a.op.Hold, len(proven), limit)
+				l.report(TooManySlots, operations(append(proven, a)), "%s and %d others had one at once, of %d", a.op.Hold, len(proven), limit)
 			} else {
-				l.report(UnlockWasWrong, operations(append(held, a)), "%s and %d others had a permit at once, of %d", a.op.Hold, len(held), limit)
+				l.report(UnlockWasWrong, operations(append(held, a)), "%s and %d others had a slot at once, of %d", a.op.Hold, len(held), limit)
 			}
 		}
 		seen = append(seen, a)
 	}
 }
 
-// beside returns those that lasted beyond the moment in which a was got, one for each permit but that of a.
+// beside returns those that lasted beyond the moment in which a was got, one for each slot but that of a.
 func beside(a *hold, of []*hold, until func(*hold) int64) (held []*hold) {
 	leases := map[string]bool{a.lease: true}
 	for _, b := range of {
@@ -56,7 +56,7 @@ func beside(a *hold, of []*hold, until func(*hold) int64) (held []*hold) {
 	return held
 }
 
-// gotBeyond finds a permit that was got though there was no moment in its call at which fewer than limit others were seen to have theirs.
+// gotBeyond finds a slot that was got though there was no moment in its call at which fewer than limit others were seen to have theirs.
 func (l *lock) gotBeyond(a *hold, limit int, seen []*hold) {
 	leases := map[string][]span{}
 	var others []*hold
@@ -71,33 +71,33 @@ func (l *lock) gotBeyond(a *hold, limit int, seen []*hold) {
 	}
 	for _, full := range atLeast(limit, held) {
 		if full.from <= a.op.Start && full.to > a.op.End {
-			l.report(NoOrder, operations(append(others, a)), "%s got a permit while others had all %d", a.op.Hold, limit)
+			l.report(NoOrder, operations(append(others, a)), "%s got a slot while others had all %d", a.op.Hold, limit)
 		}
 	}
 }
 
-// full returns what reports whether other permits may have been in the way of a call for one that ends without: as many as there are, or
+// full returns what reports whether other slots may have been in the way of a call for one that ends without: as many as there are, or
 // another call at the same time. Such calls may get different ones from different nodes each time, so that none of them gets one.
 func (l *lock) full() func(o *history.Op, from int64) bool {
-	calls, holds := l.users(false, isPermit)
+	calls, holds := l.users(false, isSlot)
 	for _, a := range l.holds {
-		if isPermit(a.op) {
+		if isSlot(a.op) {
 			calls = append(calls, span{a.op.Start, a.op.End})
 		}
 	}
 	calling, held := newCounter(calls), newCounter(holds)
 	return func(o *history.Op, from int64) bool {
-		return calling.count(from, o.End) > 1 || held.count(from, o.End) >= o.Limit
+		return calling.count(from, o.End) > 1 || held.count(from, o.End) >= o.Slots
 	}
 }
 
-// crowded returns when permits, and calls that may have left one behind, may have been as many as there are.
+// crowded returns when slots, and calls that may have left one behind, may have been as many as there are.
 func (l *lock) crowded() []span {
 	limit := l.limit()
 	if limit == 0 {
 		return nil
 	}
-	calls, holds := l.users(true, isPermit)
+	calls, holds := l.users(true, isSlot)
 	return atLeast(limit, slices.Concat(calls, holds))
 }
 

@@ -14,14 +14,14 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-func TestAcquire_GivesSoManyPermitsAndNoMore(t *testing.T) {
+func TestSlots_GivesEachSlotOnce(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		first, second := c.locker(), c.locker()
 		a := got(first.TryLock(t.Context(), "name", redlock.Slots(2)))(t)
 		b := got(second.TryLock(t.Context(), "name", redlock.Slots(2)))(t)
-		require.Equal(t, redlock.KindPermit, a.Kind())
+		require.Equal(t, redlock.KindSlot, a.Kind())
 		require.Zero(t, a.Fence())
-		c.eventuallyHeld("name", "|permits")
+		c.eventuallyHeld("name", "|slots")
 		_, err := first.TryLock(t.Context(), "name", redlock.Slots(2))
 		_ = c.refused(err, redlock.ErrTaken, nodeerr.ErrFull)
 		_, err = first.TryLock(t.Context(), "name")
@@ -37,7 +37,7 @@ func TestAcquire_GivesSoManyPermitsAndNoMore(t *testing.T) {
 	})
 }
 
-func TestAcquire_NoMoreThanTheLimitAreInAtATime(t *testing.T) {
+func TestSlots_NoMoreThanTheLimitAreInAtATime(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		const limit = 3
 		var in, most atomic.Int32
@@ -66,7 +66,7 @@ func TestAcquire_NoMoreThanTheLimitAreInAtATime(t *testing.T) {
 }
 
 // The TTL of the mark is what the others need, or more, though it is set anew with each release.
-func TestAcquire_WhatOthersGiveBackTakesNoTimeFromAPermit(t *testing.T) {
+func TestSlots_WhatOthersGiveBackTakesNoTimeFromASlot(t *testing.T) {
 	onBoth(t, 1, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		stays, goes := got(locker.TryLock(t.Context(), "name", redlock.TTL(time.Minute), redlock.Slots(2)))(t), got(locker.TryLock(t.Context(), "name", redlock.TTL(time.Second), redlock.Slots(2)))(t)
@@ -79,17 +79,17 @@ func TestAcquire_WhatOthersGiveBackTakesNoTimeFromAPermit(t *testing.T) {
 }
 
 // Somebody has deleted, or a server has evicted, the slots alone.
-func TestAttach_ATokenWithoutASlotHasNoPermit(t *testing.T) {
+func TestAttach_ATokenWithoutASlotHasNoSlot(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		lock := got(locker.TryLock(t.Context(), "name", redlock.Slots(2)))(t)
 		attached := got(c.locker().Attach(t.Context(), "name", lock.Token()))(t)
-		require.Equal(t, redlock.KindPermit, attached.Kind())
+		require.Equal(t, redlock.KindSlot, attached.Kind())
 		require.NoError(t, attached.Extend(t.Context(), long))
 		detach(t, attached)
 		c.doAll("DEL", "{name}:slots")
 		require.ErrorIs(t, errOf(c.locker().Attach(t.Context(), "name", lock.Token())), redlock.ErrNotHeld)
 		unlock(t, lock)
-		c.eventuallyEmpty() // not a node denies others a permit until its TTL is over
+		c.eventuallyEmpty() // not a node denies others a slot until its TTL is over
 	})
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-func TestRLock_ReadersShareAndKeepWritersOut(t *testing.T) {
+func TestShared_ReadersShareAndKeepWritersOut(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		first, second := c.locker(), c.locker()
 		a := got(first.Lock(t.Context(), "name", redlock.Shared()))(t)
 		b := got(second.TryLock(t.Context(), "name", redlock.Shared()))(t)
-		require.Equal(t, redlock.KindRead, a.Kind())
+		require.Equal(t, redlock.KindShared, a.Kind())
 		require.Zero(t, a.Fence())
 		require.NotEqual(t, a.Token(), b.Token())
-		c.eventuallyHeld("name", "|readers")
+		c.eventuallyHeld("name", "|shared")
 		_, err := second.TryLock(t.Context(), "name")
 		_ = c.refused(err, redlock.ErrTaken)
 		require.NoError(t, a.Extend(t.Context(), long))
@@ -33,14 +33,14 @@ func TestRLock_ReadersShareAndKeepWritersOut(t *testing.T) {
 		unlock(t, b)
 		c.eventuallyEmpty()
 		w := got(first.TryLock(t.Context(), "name"))(t)
-		require.Equal(t, redlock.KindLock, w.Kind())
+		require.Equal(t, redlock.KindExclusive, w.Kind())
 		_, err = second.TryLock(t.Context(), "name", redlock.Shared())
 		_ = c.refused(err, redlock.ErrTaken)
 		unlock(t, w)
 	})
 }
 
-func TestRLock_AWriterWaitsForThoseInsideAndKeepsOthersOut(t *testing.T) {
+func TestShared_AWriterWaitsForThoseInsideAndKeepsOthersOut(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		first, second := c.locker(), c.locker()
 		inside := got(first.Lock(t.Context(), "name", redlock.Shared()))(t)
@@ -60,7 +60,7 @@ func TestRLock_AWriterWaitsForThoseInsideAndKeepsOthersOut(t *testing.T) {
 	})
 }
 
-func TestRLock_EventsSayWhichKindOfLockItIs(t *testing.T) {
+func TestShared_EventsSayWhichKindOfLockItIs(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker, seen := c.observed()
 		lock := got(locker.Lock(t.Context(), "name", redlock.Shared()))(t)
@@ -68,9 +68,9 @@ func TestRLock_EventsSayWhichKindOfLockItIs(t *testing.T) {
 		_, err := locker.TryLock(t.Context(), "name")
 		_ = c.refused(err, redlock.ErrTaken)
 		unlock(t, lock)
-		require.Equal(t, "read", waitFor[event.End](t, seen, 1)[0].Kind)
-		require.Equal(t, "read", waitFor[event.Extend](t, seen, 1)[0].Kind)
-		require.Equal(t, "read", waitFor[event.Unlock](t, seen, 1)[0].Kind)
+		require.Equal(t, "shared", waitFor[event.End](t, seen, 1)[0].Kind)
+		require.Equal(t, "shared", waitFor[event.Extend](t, seen, 1)[0].Kind)
+		require.Equal(t, "shared", waitFor[event.Unlock](t, seen, 1)[0].Kind)
 
 		require.NoError(t, locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
 			inner, err := locker.Lock(ctx, "name", redlock.Reentrant(), redlock.Shared())
@@ -83,12 +83,12 @@ func TestRLock_EventsSayWhichKindOfLockItIs(t *testing.T) {
 		for _, e := range waitFor[event.Acquire](t, seen, 4) {
 			kinds = append(kinds, e.Kind)
 		}
-		require.Equal(t, []string{"read", "lock", "lock", "lock"}, kinds, "a writer that reads has a writer's lock")
-		require.Equal(t, "lock", waitFor[event.End](t, seen, 2)[1].Kind)
+		require.Equal(t, []string{"shared", "exclusive", "exclusive", "exclusive"}, kinds, "a writer that reads has a writer's lock")
+		require.Equal(t, "exclusive", waitFor[event.End](t, seen, 2)[1].Kind)
 	})
 }
 
-func TestRLock_ReadersOfOneLockerComeTogetherBehindAWriter(t *testing.T) {
+func TestShared_ReadersOfOneLockerComeTogetherBehindAWriter(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		const n = 20
 		locker := c.locker()
@@ -117,13 +117,13 @@ func TestRLock_ReadersOfOneLockerComeTogetherBehindAWriter(t *testing.T) {
 	})
 }
 
-func TestRLock_WhoHoldsTheNameAlready(t *testing.T) {
+func TestShared_WhoHoldsTheNameAlready(t *testing.T) {
 	onMini(t, 3).reads(t, func(l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
 		return l.TryLock(t.Context(), "name", opts...)
-	}, map[string]redlock.Kind{"Lock": redlock.KindLock, "RLock": redlock.KindLock})
+	}, map[string]redlock.Kind{"Lock": redlock.KindExclusive, "Shared": redlock.KindExclusive})
 	onMini(t, 3).reads(t, func(l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
 		return l.TryLock(t.Context(), "name", append(opts, redlock.Shared())...)
-	}, map[string]redlock.Kind{"RLock": redlock.KindRead})
+	}, map[string]redlock.Kind{"Shared": redlock.KindShared})
 }
 
 // reads checks what a holder gets of the name that it holds: without Reentrant ErrDeadlock, and with it a handle of a kind, or ErrDeadlock if
@@ -133,7 +133,7 @@ func (c *cluster) reads(t *testing.T, hold func(*redlock.Locker, ...redlock.Lock
 	outer := got(hold(locker, redlock.Owner("me")))(t)
 	for call, take := range map[string]func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error){
 		"Lock": locker.Lock,
-		"RLock": func(ctx context.Context, name string, opts ...redlock.LockOption) (*redlock.Lock, error) {
+		"Shared": func(ctx context.Context, name string, opts ...redlock.LockOption) (*redlock.Lock, error) {
 			return locker.Lock(ctx, name, append(opts, redlock.Shared())...)
 		},
 	} {
@@ -159,7 +159,7 @@ func (c *cluster) reads(t *testing.T, hold func(*redlock.Locker, ...redlock.Lock
 	unlock(t, outer)
 }
 
-func TestRLock_IsLostIfTheNodesForgetIt(t *testing.T) {
+func TestShared_IsLostIfTheNodesForgetIt(t *testing.T) {
 	onReal(t, 3).losesReads(t, func(c *cluster, _ *redlock.Lock) { c.doFirst(2, "DEL", "name") })
 	onReal(t, 3).losesReads(t, func(c *cluster, lock *redlock.Lock) { c.doFirst(2, "ZREM", "{name}:sharers", lock.Token()) })
 	onReal(t, 3).losesReads(t, func(c *cluster, _ *redlock.Lock) { c.doFirst(2, "SET", "name", "another's", "PX", "60000") })
@@ -169,14 +169,14 @@ func (c *cluster) losesReads(t *testing.T, lose func(*cluster, *redlock.Lock)) {
 	locker := c.mayLeave().locker()
 	other := got(locker.Lock(t.Context(), "other", redlock.Shared()))(t)
 	lock := got(locker.Lock(t.Context(), "name", redlock.TTL(time.Second), redlock.AutoExtend(), redlock.Shared()))(t)
-	c.eventuallyHeld("name", "|readers")
+	c.eventuallyHeld("name", "|shared")
 	lose(c, lock)
 	receive(t, lock.Done(), "the loss")
 	requireIs(t, lock.Err(), redlock.ErrLost)
 	require.NoError(t, other.Err())
 }
 
-func TestRLock_AWriterGetsInBehindAReaderThatHasDied(t *testing.T) {
+func TestShared_AWriterGetsInBehindAReaderThatHasDied(t *testing.T) {
 	onReal(t, 3).opensToWriters(t)
 }
 
@@ -187,12 +187,12 @@ func (c *cluster) opensToWriters(t *testing.T) {
 	unlock(t, got(locker.Lock(t.Context(), "name"))(t))
 }
 
-func TestRLock_WhatOthersHaveDoneToItsKeys(t *testing.T) {
+func TestShared_WhatOthersHaveDoneToItsKeys(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		c.doAll("SET", "{name}:wanted", "somebody's", "PX", "60000") // longer than a writer asks
 		lock := got(locker.TryLock(t.Context(), "name", redlock.Shared()))(t)
-		c.eventuallyHeld("name", "|readers")
+		c.eventuallyHeld("name", "|shared")
 		c.doAll("PERSIST", "name")
 		c.doAll("PERSIST", "{name}:sharers")
 		require.NoError(t, lock.Extend(t.Context(), long))
@@ -203,7 +203,7 @@ func TestRLock_WhatOthersHaveDoneToItsKeys(t *testing.T) {
 	})
 }
 
-func TestRLock_SomebodysDataInThePlaceOfTheReadersKeepsReadersOut(t *testing.T) {
+func TestShared_SomebodysDataInThePlaceOfTheReadersKeepsReadersOut(t *testing.T) {
 	c := onReal(t, 3)
 	locker := c.locker()
 	c.doAll("RPUSH", "{name}:sharers", "somebody's")
@@ -214,7 +214,7 @@ func TestRLock_SomebodysDataInThePlaceOfTheReadersKeepsReadersOut(t *testing.T) 
 	c.doAll("DEL", "{name}:sharers")
 }
 
-func TestRLock_HasNoFenceAndWritersGoOnCounting(t *testing.T) {
+func TestShared_HasNoFenceAndWritersGoOnCounting(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker(redlock.WithFencing())
 		last := uint64(0)
@@ -232,7 +232,7 @@ func TestRLock_HasNoFenceAndWritersGoOnCounting(t *testing.T) {
 	})
 }
 
-func TestRLock_TheNamesBesideALockAreRefused(t *testing.T) {
+func TestShared_TheNamesBesideALockAreRefused(t *testing.T) {
 	locker := onMini(t, 1).locker()
 	for _, name := range []string{"{name}:sharers", "{name}:wanted", "{name}:slots", "{name}:fence"} {
 		_, err := locker.TryLock(t.Context(), name, redlock.Shared())

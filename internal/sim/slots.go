@@ -10,13 +10,13 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// permits has the clients of some plans take permits.
-func (p *Plan) permits(r *rand.Rand) {
+// slots has the clients of some plans take slots.
+func (p *Plan) slots(r *rand.Rand) {
 	if p.Seed%9 != 0 {
 		return
 	}
 	alone := p.Kept || p.Watched
-	if !alone { // so that the permits do not suffice for all
+	if !alone { // so that the slots do not suffice for all
 		p.more(r, 1+r.IntN(2))
 	}
 	limits := []uint16{uint16(1 + r.IntN(3))}
@@ -71,7 +71,7 @@ func (p *Plan) more(r *rand.Rand, n int) {
 	}
 }
 
-// clash adds that all clients take permits at the same time, and again when they have given them back.
+// clash adds that all clients take slots at the same time, and again when they have given them back.
 func (p *Plan) clash(r *rand.Rand, limits []uint16) {
 	at, name, long := p.Steps[r.IntN(len(p.Steps))].At, r.IntN(p.Names), cmp.Or(p.Guard, time.Hour)
 	for range 2 + r.IntN(4) {
@@ -108,34 +108,34 @@ func (r *round) agreed() (most int) {
 	return most
 }
 
-// checkPermits checks that there are no more than there may be when one has been taken. Of callers with different limits the highest counts.
-func (w *world) checkPermits(k *held) {
+// checkSlots checks that there are no more than there may be when one has been taken. Of callers with different limits the highest counts.
+func (w *world) checkSlots(k *held) {
 	if !k.of.kind.HasSlots() || !k.held() || !w.excludes() {
 		return
 	}
-	w.check(0 < k.slot && k.slot <= uint64(k.of.limit), "a permit is one of those that there are", "client %d: %v is number %d of %d", k.client.number, k, k.slot, k.of.limit)
+	w.check(0 < k.slot && k.slot <= uint64(k.of.limit), "a slot is one of those that there are", "client %d: %v is number %d of %d", k.client.number, k, k.slot, k.of.limit)
 	taken, limit := map[*round]bool{k.of: true}, k.of.limit
 	for _, o := range w.locks {
 		if o.of.key == k.of.key && o.slot > 0 && o.held() {
 			taken[o.of], limit = true, max(limit, o.of.limit)
 		}
 	}
-	w.check(len(taken) <= int(limit), "no more have a permit than there are", "client %d has %v, and with it %d have one of %d", k.client.number, k, len(taken), limit)
+	w.check(len(taken) <= int(limit), "at most as many have a slot as there are", "client %d has %v, and with it %d have one of %d", k.client.number, k, len(taken), limit)
 }
 
-// checkSlots checks that those who have a permit on a node have a slot of their own there.
+// checkSlots checks that each who has a slot on a node has one of its own there.
 func (s *server) checkSlots(key string) {
 	if e, ok := s.peek(key, s.now()); !ok || !form.KindOf(e.token).HasSlots() {
 		return
 	}
 	var taken []uint64
 	for _, e := range s.inside(key) {
-		s.check(e.number > 0 && !slices.Contains(taken, e.number), "each permit has a slot of its own on a node", "node %d: %s has %d", s.number, e.token, e.number)
+		s.check(e.number > 0 && !slices.Contains(taken, e.number), "each has a slot of its own on a node", "node %d: %s has %d", s.number, e.token, e.number)
 		taken = append(taken, e.number)
 	}
 }
 
-// checkTakenBack checks that a permit has none but its own slot, at rest.
+// checkTakenBack checks that a lock has no slot but its own, at rest.
 func (s *server) checkTakenBack(key string) {
 	for _, e := range s.inside(key) {
 		r := s.rounds[life{e.token, key}]
@@ -165,7 +165,7 @@ func (s *server) free(key string, free []int) {
 	}
 }
 
-// checkFree checks that when everything is over all permits can be taken, one after the other.
+// checkFree checks that when everything is over all slots can be taken, one after the other.
 func (w *world) checkFree() {
 	var s *Step
 	for i := range w.plan.Steps {
@@ -193,7 +193,7 @@ func (w *world) checkFree() {
 				w.run(w.now + time.Second)
 			}
 		}
-		w.check(len(w.locks) > had, "all permits can be taken again", "client %d gets %d of %d", c.number, number, s.Slots)
+		w.check(len(w.locks) > had, "all slots can be taken again", "client %d gets %d of %d", c.number, number, s.Slots)
 		c.holds = nil // so that it takes another
 	}
 }

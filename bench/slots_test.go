@@ -15,22 +15,22 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
-// permitsHold is for how long each caller of W has what it has got.
-const permitsHold = 5 * time.Millisecond
+// slotsHold is for how long each caller of W has what it has got.
+const slotsHold = 5 * time.Millisecond
 
-// BenchmarkW_Permits is 64 callers of one name, of one Locker or of 4, each of which has the lock for 5 ms, and wants it again at once: with
-// Lock, and with [subject.Permits] permits. Timers and the scheduler make 5 ms longer (hold-ms). Beside cycles/s it has how many had
+// BenchmarkW_Slots is 64 callers of one name, of one Locker or of 4, each of which has the lock for 5 ms, and wants it again at once: with
+// Lock, and with [subject.Slots] slots. Timers and the scheduler make 5 ms longer (hold-ms). Beside cycles/s it has how many had
 // it at a time on average (inside), for how long a cycle keeps a core busy, in the callers' process (cpu-µs/cycle) and in the servers
 // (servers-µs/cycle), and how many cycles the luckiest caller had for each of the unluckiest (most/least-goroutine). It fails if more have
 // it at a time than may.
-func BenchmarkW_Permits(b *testing.B) {
+func BenchmarkW_Slots(b *testing.B) {
 	servers := testredis.Real(b, 5)
 	for _, lockers := range []int{1, 4} {
-		for _, s := range subject.Named("quorumlock-lock", "quorumlock-permit") {
+		for _, s := range subject.Named("quorumlock-lock", "quorumlock-slot") {
 			b.Run(fmt.Sprintf("subject=%s/nodes=5/lockers=%d", s.Name, lockers), func(b *testing.B) {
 				most := int64(1)
-				if s.Name == "quorumlock-permit" {
-					most = subject.Permits
+				if s.Name == "quorumlock-slot" {
+					most = subject.Slots
 				}
 				addrs, in := empty(b, servers), inside{most: most}
 				callers, counts := make(crowd, 0, manyCallers), make([]*holder, manyCallers)
@@ -85,7 +85,7 @@ func (h *holder) Acquire(ctx context.Context) error {
 		h.in.beyond.Add(1)
 	}
 	begin := time.Now()
-	<-time.After(permitsHold)
+	<-time.After(slotsHold)
 	h.in.held.Add(int64(time.Since(begin)))
 	h.in.now.Add(-1)
 	h.cycles++

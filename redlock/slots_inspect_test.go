@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// permits takes permits of a name one after the other, as many as there are, so that each has the same slot on all servers.
-func (c *cluster) permits(name string, n int, opts ...redlock.LockOption) (locks []*redlock.Lock) {
+// takeSlots takes all of n slots of a name one after the other, so that each is the same on all servers.
+func (c *cluster) takeSlots(name string, n int, opts ...redlock.LockOption) (locks []*redlock.Lock) {
 	c.tb.Helper()
 	for i := range n {
 		locks = append(locks, got(c.locker().TryLock(c.tb.Context(), name, append(append(opts, redlock.Metadata(fmt.Sprint("of ", i))), redlock.Slots(n))...))(c.tb))
@@ -23,7 +23,7 @@ func (c *cluster) permits(name string, n int, opts ...redlock.LockOption) (locks
 	return locks
 }
 
-// slots returns in which slot each node has each of some permits; -1 for none.
+// slots returns in which slot each node has each of some locks; - for none.
 func (c *cluster) slots(name string, locks ...*redlock.Lock) (all [][]string) {
 	for _, lock := range locks {
 		var of []string
@@ -39,18 +39,18 @@ func (c *cluster) slots(name string, locks ...*redlock.Lock) (all [][]string) {
 	return all
 }
 
-// permitStates returns what nodes hold, a word for each as [shareStates] reads it, or : before permits, a letter and a slot for each.
-func permitStates(text string) (nodes []redlock.NodeState) {
+// slotStates returns what nodes hold, a word for each as [shareStates] reads it, or : before slots, a letter and a slot for each.
+func slotStates(text string) (nodes []redlock.NodeState) {
 	for word := range strings.FieldsSeq(text) {
-		permits, are := strings.CutPrefix(word, ":")
+		slots, are := strings.CutPrefix(word, ":")
 		if !are {
 			nodes = append(nodes, shareStates(word)...)
 			continue
 		}
-		n := redlock.NodeState{Held: true, Kind: redlock.KindPermit, TTL: time.Hour}
-		for i := 0; i+1 < len(permits); i += 2 {
+		n := redlock.NodeState{Held: true, Kind: redlock.KindSlot, TTL: time.Hour}
+		for i := 0; i+1 < len(slots); i += 2 {
 			n.Sharers = append(n.Sharers, redlock.Sharer{
-				Token: permits[i : i+1], Slot: strings.IndexByte("0123456789", permits[i+1]), TTL: time.Second, Nodes: 1,
+				Token: slots[i : i+1], Slot: strings.IndexByte("0123456789", slots[i+1]), TTL: time.Second, Nodes: 1,
 			})
 		}
 		nodes = append(nodes, n)
@@ -58,37 +58,37 @@ func permitStates(text string) (nodes []redlock.NodeState) {
 	return nodes
 }
 
-// The danger: a token that has a slot on one node and another one on the next counts as a permit, though nobody else is kept from either.
-func TestNewState_TellsWhichPermitsAreHeld(t *testing.T) {
+// The danger: a token that has a slot on one node and another one on the next counts as a slot, though nobody else is kept from either.
+func TestNewState_TellsWhichSlotsAreHeld(t *testing.T) {
 	t.Parallel()
 	const held, nobody, unknown = redlock.VerdictHeld, redlock.VerdictNobody, redlock.VerdictUnknown
-	const lock, reads, permit = redlock.KindLock, redlock.KindRead, redlock.KindPermit
+	const lock, reads, slot = redlock.KindExclusive, redlock.KindShared, redlock.KindSlot
 	for _, test := range []struct {
 		nodes   string
 		want    redlock.Verdict
 		kind    redlock.Kind
 		holders string
 	}{
-		{":x0 :x0 :x0", held, permit, "x0"},
-		{":x3 :x3 -", held, permit, "x3"},
-		{":x0y1 :x0 :y1", held, permit, "x0y1"},
-		{":x0 :x1 :x2", nobody, permit, ""},
-		{":x0 :x1 ?", unknown, permit, ""},
-		{":x0 :x1 :x1", held, permit, "x1"},
-		{":x- :x- :x-", nobody, permit, ""},
-		{":x- :x- ?", nobody, permit, ""},
-		{":x0 :x- ?", unknown, permit, ""},
-		{": : :", nobody, permit, ""},
-		{"|x :x0 :x0", held, permit, "x0"},
+		{":x0 :x0 :x0", held, slot, "x0"},
+		{":x3 :x3 -", held, slot, "x3"},
+		{":x0y1 :x0 :y1", held, slot, "x0y1"},
+		{":x0 :x1 :x2", nobody, slot, ""},
+		{":x0 :x1 ?", unknown, slot, ""},
+		{":x0 :x1 :x1", held, slot, "x1"},
+		{":x- :x- :x-", nobody, slot, ""},
+		{":x- :x- ?", nobody, slot, ""},
+		{":x0 :x- ?", unknown, slot, ""},
+		{": : :", nobody, slot, ""},
+		{"|x :x0 :x0", held, slot, "x0"},
 		{"|x |x :x0", held, reads, "x0"},
 		{"|x :x0 -", nobody, reads, ""},
 		{"|x :x0 ?", unknown, reads, ""},
-		{"|x :x0 :y0", nobody, permit, ""},
-		{"=x :x0 :x0", held, permit, "x0"},
+		{"|x :x0 :y0", nobody, slot, ""},
+		{"=x :x0 :x0", held, slot, "x0"},
 		{"=x =x :x0", held, lock, ""},
-		{"=x :x0 -", nobody, permit, ""},
+		{"=x :x0 -", nobody, slot, ""},
 	} {
-		s := redlock.NewLockState("name", permitStates(test.nodes))
+		s := redlock.NewLockState("name", slotStates(test.nodes))
 		require.Equal(t, test.want, s.Verdict, test.nodes)
 		require.Equal(t, test.kind, s.Kind, test.nodes)
 		var holders []string
@@ -106,9 +106,9 @@ func TestNewState_TellsWhichPermitsAreHeld(t *testing.T) {
 	require.False(t, redlock.NewLockState("name", waits[2:]).WriterWaits)
 }
 
-func TestInspect_ShowsThePermitsWithTheirSlots(t *testing.T) {
+func TestInspect_ShowsTheSlotsWithTheirSlots(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		locks := c.permits("name", 2, redlock.TTL(long))
+		locks := c.takeSlots("name", 2, redlock.TTL(long))
 		slotsOf := map[string]string{}
 		for i, of := range c.slots("name", locks...) {
 			require.Equal(t, []string{of[0], of[0], of[0]}, of, "they came one after the other")
@@ -119,7 +119,7 @@ func TestInspect_ShowsThePermitsWithTheirSlots(t *testing.T) {
 		locker := c.locker(redlock.WithFencing())
 		s := inspect(t, locker, "name")
 		require.Equal(t, redlock.VerdictHeld, s.Verdict)
-		require.Equal(t, redlock.KindPermit, s.Kind)
+		require.Equal(t, redlock.KindSlot, s.Kind)
 		require.False(t, s.WriterWaits)
 		require.Empty(t, s.Token)
 		require.Len(t, s.Sharers, 2)
@@ -129,11 +129,11 @@ func TestInspect_ShowsThePermitsWithTheirSlots(t *testing.T) {
 			require.Equal(t, fmt.Sprint("of ", i), sharer.Metadata)
 			require.Equal(t, 3-i, sharer.Nodes)
 		}
-		for i, permits := range []int{2, 2, 1} {
+		for i, slots := range []int{2, 2, 1} {
 			n := s.Nodes[i]
-			require.Len(t, n.Sharers, permits)
+			require.Len(t, n.Sharers, slots)
 			n.Sharers = nil
-			require.Equal(t, redlock.NodeState{Addr: c.servers[i].Addr(), Held: true, Kind: redlock.KindPermit, TTL: n.TTL}, n)
+			require.Equal(t, redlock.NodeState{Addr: c.servers[i].Addr(), Held: true, Kind: redlock.KindSlot, TTL: n.TTL}, n)
 		}
 
 		c.do(0, "ZADD", "{name}:slots", "9", locks[1].Token())
@@ -146,7 +146,7 @@ func TestInspect_ShowsThePermitsWithTheirSlots(t *testing.T) {
 		i := slices.IndexFunc(s.Nodes[0].Sharers, func(r redlock.Sharer) bool { return r.Token == locks[0].Token() })
 		require.Equal(t, -1, s.Nodes[0].Sharers[i].Slot)
 		removed := must(locker.ForceUnlock(t.Context(), "name"))(t)
-		require.Equal(t, redlock.KindPermit, removed.Kind)
+		require.Equal(t, redlock.KindSlot, removed.Kind)
 		require.Equal(t, redlock.VerdictHeld, removed.Verdict)
 		removed.Sharers[0].TTL = s.Sharers[0].TTL
 		require.Equal(t, s.Sharers, removed.Sharers)
@@ -161,7 +161,7 @@ func TestInspect_TellsWhetherAWriterWaits(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		for kind, lock := range map[redlock.Kind]*redlock.Lock{
-			redlock.KindRead: read(t, locker, "read"), redlock.KindPermit: got(locker.TryLock(t.Context(), "permit", redlock.Slots(1)))(t),
+			redlock.KindShared: read(t, locker, "shared"), redlock.KindSlot: got(locker.TryLock(t.Context(), "slot", redlock.Slots(1)))(t),
 		} {
 			name := string(kind)
 			c.shared(name, 1)
@@ -189,16 +189,16 @@ func TestInspect_TellsWhetherAWriterWaits(t *testing.T) {
 	})
 }
 
-// The danger: who has taken up a permit extends it in another slot, which somebody else has, or gets.
-func TestAttach_TakesUpAPermitInItsSlot(t *testing.T) {
+// The danger: who has taken up a slot extends it in another slot, which somebody else has, or gets.
+func TestAttach_TakesUpASlotInItsSlot(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		locks := c.permits("name", 2)
+		locks := c.takeSlots("name", 2)
 		before := c.slots("name", locks...)
 		locker := c.locker(redlock.WithFencing())
 		var attached []*redlock.Lock
 		for i, lock := range locks {
 			a := got(locker.Attach(t.Context(), "name", detach(t, lock)))(t)
-			require.Equal(t, redlock.KindPermit, a.Kind())
+			require.Equal(t, redlock.KindSlot, a.Kind())
 			require.Equal(t, lock.Token(), a.Token())
 			require.Zero(t, a.Fence())
 			attached = append(attached, a)
@@ -223,9 +223,9 @@ func TestAttach_TakesUpAPermitInItsSlot(t *testing.T) {
 	})
 }
 
-func TestAttach_RefusesAPermitWithoutASlotOnAMajority(t *testing.T) {
+func TestAttach_RefusesASlotWithoutASlotOnAMajority(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.permits("name", 1)[0]
+		lock := c.takeSlots("name", 1)[0]
 		locker := c.locker()
 		token := detach(t, lock)
 		c.do(0, "ZADD", "{name}:slots", "7", token)

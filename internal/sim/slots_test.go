@@ -13,17 +13,17 @@ import (
 )
 
 // A node whose answer came too late may have granted another slot than the rest.
-func TestShared_AReleaseEndsAPermitAtWhateverSlotItIs(t *testing.T) {
-	node, permits, m := sim.NewKeyspace(), form.Shared{Kind: form.KindSlot, Slots: 3}, form.ID{Key: "name", Token: "a.1"}
+func TestShared_AReleaseEndsASlotAtWhateverSlotItIs(t *testing.T) {
+	node, slots, m := sim.NewKeyspace(), form.Shared{Kind: form.KindSlot, Slots: 3}, form.ID{Key: "name", Token: "a.1"}
 	c := new(wire.Command)
-	permits.Acquire(c, m, form.Ask{TTL: time.Hour, Start: 2})
+	slots.Acquire(c, m, form.Ask{TTL: time.Hour, Start: 2})
 	reply := node.Do(c, 0, 0)
 	require.Equal(t, uint64(3), reply.Number())
 
 	m.Number = 1
-	permits.TakeBack(c, m, 1)
+	slots.TakeBack(c, m, 1)
 	require.Equal(t, quorum.No, node.Do(c, 0, 0).Answer, "what is taken back is a slot")
-	permits.Release(c, m, time.Hour)
+	slots.Release(c, m, time.Hour)
 	require.Equal(t, quorum.Yes, node.Do(c, 0, 0).Answer)
 	left, _ := node.Shared("name", 0)
 	require.Empty(t, left)

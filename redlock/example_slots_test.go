@@ -18,7 +18,7 @@ func export(ctx context.Context, locker *redlock.Locker, work func(context.Conte
 }
 
 // At most three of ten exports run at once.
-func Example_permits() {
+func Example_slots() {
 	locker, stop := startLocker(redlock.WithKeyPrefix("lock:"))
 	defer stop()
 
