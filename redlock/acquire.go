@@ -160,9 +160,9 @@ func (l *Locker) acquire(ctx context.Context, req *request) (lock *Lock, split b
 	e.Lock()
 	if outcome != quorum.Done {
 		split = r.SplitLocked()
-		e.LostLocked(&r.Acquire, &c)
+		e.LostLocked(r, &c)
 		e.Unlock()
-		return nil, split, l.refused(ctx, r.refusal)
+		return nil, split, l.refused(ctx, l.refusalOf(&r.Round))
 	}
 	defer e.Unlock()
 	return l.wonLocked(e, &c, r, req), false, nil

@@ -90,7 +90,7 @@ func (h *heldLock) released(outcome quorum.Outcome, unlock *call) {
 	h.endedLocked(e, unlock)
 }
 
-// program makes events of what happens beside the calls. It implements [engine.Program], and the Reporter of nodes.
+// program makes events of what happens beside the calls. It implements [engine.Events], and the Reporter of nodes.
 type program struct{ *Locker }
 
 func (p program) Health(node int, h engine.Health) {

@@ -9,14 +9,15 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-func (h *heldLock) newExtend(call *call) *extendRound {
-	r := &extendRound{report: report{locker: h.locker, call: call, held: h}}
-	h.Prepare(&r.Extend, &r.report)
+func (h *heldLock) newExtend(call *call) *engine.Extend {
+	r := new(engine.Extend)
+	r.Of = call
+	h.Prepare(r)
 	return r
 }
 
 func (h *heldLock) NewRenewal() *engine.Extend {
-	return &h.newExtend(h.locker.newCall(context.Background())).Extend
+	return h.newExtend(h.locker.newCall(context.Background()))
 }
 
 // Extend gives the lock a TTL of ttl from now. It succeeds only if a majority confirms that before the current deadline. It never
@@ -58,11 +59,11 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 		return failed(event.OpExtend, l.Name(), ended(ctx))
 	}
 	over := l.Done()
-	h.Extend(&r.Extend, ttl, &l.hold)
+	h.Extend(r, ttl, &l.hold)
 	outcome := r.Wait(ctx, over)
 	switch {
 	case outcome == quorum.Denied:
-		return r.refusal
+		return locker.refusalOf(&r.Round)
 	case outcome == quorum.Undecided && locker.engine.Closing().Err() != nil:
 		return failed(event.OpExtend, l.Name(), ErrClosed)
 	case l.ending() != quorum.Held:
@@ -72,5 +73,5 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	case outcome == quorum.Undecided:
 		return failed(event.OpExtend, l.Name(), ended(ctx))
 	}
-	return locker.refused(ctx, r.refusal)
+	return locker.refused(ctx, locker.refusalOf(&r.Round))
 }

@@ -229,7 +229,6 @@ func (l *Lock) giveBack() {
 	now := h.Now()
 	exclusive := h.Term.Exclusive(now)
 	if h.LeaveLocked(&l.hold, now, exclusive) == engine.None {
-		r := &releaseRound{report: report{locker: h.locker, held: h, unlocks: true}}
-		h.ReleaseLocked(&r.Release, now, exclusive, &r.report)
+		h.ReleaseLocked(new(engine.Release), now, exclusive)
 	}
 }

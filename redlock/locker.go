@@ -90,7 +90,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	l.throttle.blocked = map[string]time.Time{}
 	l.calling.Store(rand.Uint64())
 	l.events.audience, l.events.began = &l.audience, time.Now()
-	s.Program = program{l}
+	s.Events = program{l}
 	l.engine = engine.New(*s)
 	if l.events.wants(kindNodes) || l.events.mayLog() {
 		l.engine.ReportHealth(program{l})

@@ -67,9 +67,11 @@ func (h *heldLock) lossLocked(how quorum.Ending) error {
 	if how == quorum.Expired {
 		e.before = h.Term.Deadline().Sub(began)
 	}
-	if e.last = r.Of().(*report).refusal; e.last == nil { // it is under way
-		e.last = h.locker.refusal(event.OpExtend, h.called(), ErrNoQuorum, r.Why)
+	reason := ErrNoQuorum // if it is under way
+	if outcome := r.Outcome(); outcome != quorum.Undecided {
+		reason = reasons[event.OpExtend][outcome]
 	}
+	e.last = h.locker.refusal(event.OpExtend, h.called(), reason, r.Why)
 	return e
 }
 

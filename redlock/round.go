@@ -9,48 +9,11 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// report is the part of a round that makes events and errors of it. It implements [engine.Caller].
-type report struct {
-	locker  *Locker
-	call    *call         // of which its events are; nil if nobody wants its number
-	held    *heldLock     // that is extended or released; nil for an acquire
-	began   time.Duration // after the events began; 0 if nobody wants to know
-	refusal *QuorumError  // unless it is Done
-	unlocks bool          // held is released
-	split   bool          // see event.Round
-}
-
-func (p *report) op() event.Op {
-	switch {
-	case p.held == nil:
-		return event.OpAcquire
-	case p.unlocks:
-		return event.OpUnlock
-	}
-	return event.OpExtend
-}
-
-// acquireRound, extendRound and releaseRound are what the engine runs, with what is reported of it.
-type (
-	acquireRound struct {
-		engine.Acquire
-		report
-	}
-	extendRound struct {
-		engine.Extend
-		report
-	}
-	releaseRound struct {
-		engine.Release
-		report
-	}
-)
-
 // beginLocked asks for a lock under a token of its own.
-func (l *Locker) beginLocked(e *engine.Entry, c *engine.Call, req *request) *acquireRound {
-	r := &acquireRound{report: report{locker: l, call: req.call}}
-	r.begin()
-	e.AskLocked(&r.Acquire, c, l.newToken(req), &r.report)
+func (l *Locker) beginLocked(e *engine.Entry, c *engine.Call, req *request) *engine.Acquire {
+	r := new(engine.Acquire)
+	l.events.begin(&r.Round, req.call)
+	e.AskLocked(r, c, l.newToken(req))
 	return r
 }
 
@@ -63,90 +26,114 @@ func (l *Locker) newToken(req *request) string {
 }
 
 // wonLocked makes the lock that a round has won for a request.
-func (l *Locker) wonLocked(e *engine.Entry, c *engine.Call, r *acquireRound, req *request) *Lock {
+func (l *Locker) wonLocked(e *engine.Entry, c *engine.Call, r *engine.Acquire, req *request) *Lock {
 	h := l.newHeld(req)
-	handle := h.takenLocked(e.WonLocked(&r.Acquire, c, h, &h.first.want))
+	handle := h.takenLocked(e.WonLocked(r, c, h, &h.first.want))
 	h.ArmLocked()
 	return handle
 }
 
-// begin notes that the round begins, if its call is observed. The rounds of a call begin one after the other, before it returns; answers
+// begin notes that a round of a call begins, if that is observed. The rounds of a call begin one after the other, before it returns; answers
 // to one may come when the next has begun.
-func (p *report) begin() {
-	if c := p.call; c != nil {
+func (e *events) begin(r *engine.Round, c *call) {
+	r.Of = c
+	if c != nil {
 		c.rounds++
 		c.began = time.Now()
-		p.began = c.began.Sub(p.locker.events.began)
+		r.Began = c.began.Sub(e.began)
 	}
 }
 
-func (p *report) name(r *engine.Round) string { return p.locker.nameOf(r.ID().Key) }
+// callOf returns the call that a round is for; nil if nobody wants its number.
+func callOf(r *engine.Round) *call {
+	c, _ := r.Of.(*call)
+	return c
+}
 
-// took returns how long the round has taken, and the time. It reads one clock, if it can: two for each vote can be seen at saturation.
-func (p *report) took(r *engine.Round) (time.Duration, time.Time) {
+func opOf(r *engine.Round) event.Op {
+	switch {
+	case r.Held() == nil:
+		return event.OpAcquire
+	case r.Releases():
+		return event.OpUnlock
+	}
+	return event.OpExtend
+}
+
+func (l *Locker) nameOfRound(r *engine.Round) string { return l.nameOf(r.ID().Key) }
+
+// refusalOf makes the error of a round that has an outcome, unless that is Done.
+func (l *Locker) refusalOf(r *engine.Round) *QuorumError {
+	op := opOf(r)
+	return l.refusal(op, l.nameOfRound(r), reasons[op][r.Outcome()], r.Why)
+}
+
+// took returns how long a round has taken, and the time. It reads one clock, if it can: two for each vote can be seen at saturation.
+func (e *events) took(r *engine.Round) (time.Duration, time.Time) {
 	took := r.Took()
-	if p.began == 0 {
+	if r.Began == 0 {
 		return took, time.Now() // read behind Took, so that At less Took is not before the round
 	}
-	return took, p.locker.events.began.Add(p.began + took)
+	return took, e.began.Add(r.Began + took)
 }
 
-func (p *report) Raising(r *engine.Round, node int, granted, number uint64) {
-	if l := p.locker; l.events.wants(kindRounds) {
-		l.events.emit(event.Raise{
-			At: time.Now(), Call: p.call.number(), Name: p.name(r), Node: node, Addr: l.addr(node), Granted: granted, Fence: number,
+func (p program) Raising(r *engine.Round, node int, granted, number uint64) {
+	if p.events.wants(kindRounds) {
+		p.events.emit(event.Raise{
+			At: time.Now(), Call: callOf(r).number(), Name: p.nameOfRound(r), Node: node, Addr: p.addr(node), Granted: granted, Fence: number,
 		})
 	}
 }
 
-func (p *report) Voted(r *engine.Round, node int, answer quorum.Answer, command string, err error) {
-	if l := p.locker; l.events.wants(kindVotes) {
-		took, at := p.took(r)
-		l.events.emitVote(p.call, event.Vote{
-			At: at, Op: p.op(), Name: p.name(r), Node: node, Addr: l.addr(node),
+func (p program) Voted(r *engine.Round, node int, answer quorum.Answer, command string, err error) {
+	if p.events.wants(kindVotes) {
+		took, at := p.events.took(r)
+		p.events.emitVote(callOf(r), event.Vote{
+			At: at, Op: opOf(r), Name: p.nameOfRound(r), Node: node, Addr: p.addr(node),
 			Answer: event.Answer(answer), Command: command, Err: err, Took: took,
 		})
 	}
 }
 
-func (p *report) Settled(r *engine.Round) {
-	l, outcome := p.locker, r.Outcome()
-	if outcome != quorum.Done {
-		p.refusal = l.refusal(p.op(), p.name(r), reasons[p.op()][outcome], r.Why)
+func (p program) Settled(r *engine.Round) {
+	served, limited := p.engine.Served(), p.outages.some.Load()
+	if served && !limited {
+		return
 	}
-	if p.held == nil && outcome == quorum.Denied {
-		for i := range r.Nodes() {
-			p.split = p.split || r.Answer(i) == quorum.Yes
-		}
+	var refusal *QuorumError
+	if r.Outcome() != quorum.Done {
+		refusal = p.refusalOf(r)
 	}
-	if p.held == nil && !l.engine.Served() {
-		l.faults.note(p.refusal, l.engine.Clock.Now(), l.settings.Pace.Most)
+	if !served {
+		p.faults.note(refusal, p.engine.Clock.Now(), p.settings.Pace.Most)
 	}
-	if p.held == nil && l.outages.some.Load() {
-		l.outages.ended(r, p.name(r), p.refusal)
+	if limited {
+		p.outages.ended(r, p.nameOfRound(r), refusal)
 	}
 }
 
-func (p *report) Report(r *engine.Round) {
-	e := &p.locker.events
-	ended, reported := event.Round{Op: p.op(), Split: p.split}, e.wants(kindRounds)
-	if p.refusal != nil {
-		ended.Err = p.refusal
+func (p program) Ended(r *engine.Round) {
+	e, c := &p.events, callOf(r)
+	ended, reported := event.Round{Op: opOf(r), Split: r.Split()}, e.wants(kindRounds)
+	if r.Outcome() != quorum.Done {
+		ended.Err = p.refusalOf(r)
 		level, _ := refusalLine(ended)
 		reported = reported || e.logs(level)
 	}
 	if reported {
-		ended.Name = p.name(r)
-		ended.Took, ended.At = p.took(r)
-		if grant := r.Grant(); p.refusal == nil && !p.unlocks {
+		ended.Name = p.nameOfRound(r)
+		ended.Took, ended.At = e.took(r)
+		if grant := r.Grant(); ended.Err == nil && !r.Releases() {
 			ended.Validity = grant.Deadline().Sub(grant.Start) - ended.Took
 		}
-		e.emitRound(p.call, ended)
+		e.emitRound(c, ended)
 	}
-	if p.unlocks && (e.wants(kindEnds) || r.Outcome() == quorum.Denied) { // else nobody wants to know
-		p.held.released(r.Outcome(), p.call)
+	if r.Releases() && (e.wants(kindEnds) || r.Outcome() == quorum.Denied) { // else nobody wants to know
+		heldOf(r).released(r.Outcome(), c)
 	}
-	if r.Renewal != nil && p.call != nil {
-		p.held.extended(event.Extend{Renewal: true, Err: ended.Err}, nil, p.call, r.Renewal.Before())
+	if renewal := r.Renewal(); renewal != nil && c != nil {
+		heldOf(r).extended(event.Extend{Renewal: true, Err: ended.Err}, nil, c, renewal.Before())
 	}
 }
+
+func heldOf(r *engine.Round) *heldLock { return r.Held().Term.To().(*heldLock) }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/quorumlock/quorumlock/internal/engine"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
@@ -139,15 +140,14 @@ func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lo
 		return nil, nil, failed(event.OpAcquire, first.name, err)
 	}
 	a := &attempt{reqs: reqs, parts: make([]engine.Part, len(reqs))}
-	rounds := make([]acquireRound, len(reqs))
+	rounds := make([]engine.Acquire, len(reqs))
 	for i := range reqs {
 		r, c := &rounds[i], &engine.Call{Want: &reqs[i].Want}
 		if at != nil && at.req.key == reqs[i].key {
 			c = &at.Call
 		}
-		r.report = report{locker: l, call: reqs[i].call}
-		r.begin()
-		a.parts[i] = engine.Part{Acquire: &r.Acquire, Key: reqs[i].key, Call: c, Of: &r.report}
+		l.events.begin(&r.Round, reqs[i].call)
+		a.parts[i] = engine.Part{Acquire: r, Key: reqs[i].key, Call: c}
 	}
 	a.Ask(l.engine, l.newToken(first), a.parts)
 	if a.Wait(ctx) {
@@ -188,11 +188,13 @@ func (a *attempt) giveBack(i int) {
 // lost finds out what was in the way: the refusal is that of the first name that nobody can take, or else that was in the way, and has
 // what other names were refused for where that one alone would have been granted. What the nodes have said about different names does not
 // add up: what is on one node of each is in the way of none.
-func (a *attempt) lost(l *Locker, rounds []acquireRound) {
+func (a *attempt) lost(l *Locker, rounds []engine.Acquire) {
 	a.others, a.blocked, a.named = a.InTheWay()
-	refusals := make([]*QuorumError, len(rounds)) // late answers may still come to the rounds themselves
+	refusals := make([]*QuorumError, len(rounds))
 	for i := range rounds {
-		refusals[i] = rounds[i].refusal
+		if r := &rounds[i].Round; r.Outcome() != quorum.Done {
+			refusals[i] = l.refusalOf(r)
+		}
 	}
 	at := slices.IndexFunc(refusals, func(r *QuorumError) bool { return r != nil && l.hopeless(r) })
 	if a.hopeless = at >= 0; !a.hopeless {

@@ -57,16 +57,14 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 		h.Unlock()
 		return nil
 	}
-	of := report{locker: locker, call: call, held: h, unlocks: true}
-	of.begin() // before the time is read from which the answers count, so that none of them seems later than it was
+	r := new(engine.Release)
+	locker.events.begin(&r.Round, call) // before the time is read from which the answers count, so that none of them seems later than it was
 	now := h.Now()
 	ending, exclusive := h.AtLocked(now), h.Term.Exclusive(now)
 	left := h.LeaveLocked(&l.hold, now, exclusive)
 	inTime := l.hold.InTime() // also if this is not the first call
-	var r *releaseRound
 	if left == engine.None {
-		r = &releaseRound{report: of}
-		h.ReleaseLocked(&r.Release, now, exclusive, &r.report)
+		h.ReleaseLocked(r, now, exclusive)
 	}
 	h.Unlock()
 	if ending == quorum.Expired && exclusive && locker.events.logs(slog.LevelInfo) {
@@ -88,10 +86,15 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 		}
 	}
 	h.Lock()
-	outcome, refusal := r.Outcome(), r.refusal
-	if outcome == quorum.Undecided { // the round goes on
-		outcome, refusal = quorum.NoQuorum, locker.refusal(event.OpUnlock, l.Name(), ErrNoQuorum, r.Why)
+	outcome := r.Outcome()
+	switch outcome {
+	case quorum.Done:
+		h.Unlock()
+		return nil
+	case quorum.Undecided: // the round goes on
+		outcome = quorum.NoQuorum
 	}
+	refusal := locker.refusal(event.OpUnlock, l.Name(), reasons[event.OpUnlock][outcome], r.Why)
 	if outcome == quorum.NoQuorum {
 		h.Term.Unsure()
 	}
@@ -99,8 +102,6 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	switch {
 	case outcome == quorum.Denied && !inTime && ending != quorum.Released:
 		return failed(event.OpUnlock, l.Name(), h.end(ending))
-	case outcome == quorum.Done:
-		return nil
 	case outcome == quorum.NoQuorum:
 		return givenUp(ctx, refusal)
 	}

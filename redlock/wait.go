@@ -62,7 +62,7 @@ func (l *Locker) first(ctx context.Context, req *request) (*waiter, *Lock) {
 }
 
 // waitOn makes a waiter of a first call, the round of which has not won.
-func (l *Locker) waitOn(ctx context.Context, e *engine.Entry, first *engine.Call, r *acquireRound, req *request) *waiter {
+func (l *Locker) waitOn(ctx context.Context, e *engine.Entry, first *engine.Call, r *engine.Acquire, req *request) *waiter {
 	e.Lock()
 	defer e.Unlock()
 	w := l.newWaiter(ctx, e, req, nil, r.Grant().Start)
@@ -120,14 +120,14 @@ func (w *waiter) look(ctx context.Context) (*Lock, error) {
 		return l.wonLocked(e, &w.Call, r, &w.req), nil
 	}
 	var err error
-	next := w.req
+	next, refusal := w.req, l.refusalOf(&r.Round)
 	switch {
 	case ctx.Err() != nil || l.engine.Closing().Err() != nil:
 		w.logRing()
 		e.Lock()
-		return nil, w.leaveLocked(ctx, r.refusal)
-	case r.Outcome() != quorum.Denied && l.hopeless(r.refusal): // the queue finds out for itself what others hold
-		err = r.refusal
+		return nil, w.leaveLocked(ctx, refusal)
+	case r.Outcome() != quorum.Denied && l.hopeless(refusal): // the queue finds out for itself what others hold
+		err = refusal
 	default:
 		if source := next.nextToken(); source != nil {
 			err = failed(event.OpAcquire, w.req.name, source)
@@ -139,8 +139,8 @@ func (w *waiter) look(ctx context.Context) (*Lock, error) {
 		e.GiveUpLocked(&w.Call)
 		return nil, err
 	}
-	w.waiting().last, w.req.token = r.refusal, next.token
-	e.LostLocked(&r.Acquire, &w.Call)
+	w.waiting().last, w.req.token = refusal, next.token
+	e.LostLocked(r, &w.Call)
 	return nil, nil
 }
 

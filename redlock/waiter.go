@@ -41,10 +41,10 @@ type waiter struct {
 	all    *together     // that waits for this name among others; nil: for this one alone
 	woken  chan struct{} // has room for one
 
-	round   *acquireRound // that has been begun for it
-	offered bool          // a round of all is to begin
-	lock    *Lock         // that was passed on to it
-	refused *QuorumError  // why the lock cannot become free
+	round   *engine.Acquire // that has been begun for it
+	offered bool            // a round of all is to begin
+	lock    *Lock           // that was passed on to it
+	refused *QuorumError    // why the lock cannot become free
 }
 
 // waiting returns what the waiter shares with the others that wait for its name.

@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // What the program has to name of the packages below.
@@ -64,18 +65,31 @@ type Config struct {
 	Fencing bool
 	Keep    time.Duration // how long counters of fencing tokens stay
 	Clock   clock.Clock
-	Program Program
+	Events  Events
 }
 
-// Program is told what happens beside its calls. Its methods must not block.
-type Program interface {
-	// Turn reports that this process has passed its turn to the first of the processes that wait, or has received it.
-	Turn(key string, waiting int, received bool)
+// Events is what the program hears of an Engine. None of its methods may block.
+type Events interface {
+	// The caller of these has the mutex of a name: they may put an event into a queue, and must run no user code.
+
+	// Voted reports what a node has answered in time to which command of a round, and why it is not yes.
+	Voted(r *Round, node int, answer quorum.Answer, command string, err error)
+	// Raising reports that a node is asked to raise the number that it has granted.
+	Raising(r *Round, node int, granted, number uint64)
+	// Settled reports the outcome of a round that acquires, which is not Undecided.
+	Settled(r *Round)
 	// Stuck reports that keys without a TTL have been in the way for long.
 	Stuck(key string, s *Stuck)
-	// Healed reports that a node has deleted such a key.
+	// Turn reports that this process has passed its turn to the first of the processes that wait, or has received it.
+	Turn(key string, waiting int, received bool)
+
+	// The caller of these has no mutex.
+
+	// Ended reports the outcome of a round, which is not Undecided, before the wait for it ends.
+	Ended(r *Round)
+	// Healed reports that a node has deleted a key without a TTL.
 	Healed(key string, node int)
-	// Opposed takes the message that a call of another process waits for one key, and holds another. The caller has no mutex.
+	// Opposed takes the message that a call of another process waits for one key, and holds another.
 	Opposed(wanted, held string)
 }
 

@@ -132,8 +132,7 @@ func (e *Entry) sendLocked(since time.Time, act *lock.Act) error {
 	case lock.Watch, lock.Heal:
 		to = e
 	case lock.Raise:
-		r := to.(*Round)
-		r.of.Raising(r, int(node), act.Raise.Granted, act.Raise.Token)
+		e.engine.Events.Raising(to.(*Round), int(node), act.Raise.Granted, act.Raise.Token)
 	}
 	return e.engine.Nodes[node].Send(since, act.Command, to, act.Tag)
 }
@@ -181,11 +180,11 @@ func (e *Entry) actLocked(act *lock.Act) {
 	case lock.Publish:
 		m := act.Message
 		if m.What == lock.Yours && m.Node == lock.AllNodes {
-			e.engine.Program.Turn(e.Name.Key(), len(m.Peers), false)
+			e.engine.Events.Turn(e.Name.Key(), len(m.Peers), false)
 		}
 		e.engine.publish(m, e.Name.Key())
 	case lock.Warn:
-		e.engine.Program.Stuck(e.Name.Key(), act.Stuck)
+		e.engine.Events.Stuck(e.Name.Key(), act.Stuck)
 	}
 }
 
@@ -213,7 +212,7 @@ func (e *Entry) tick() {
 // Reply implements [wire.Receiver] for what the calls that wait are about.
 func (e *Entry) Reply(tag wire.Tag, reply *wire.Reply) {
 	if tag.What == lock.Heal && reply.Answer == quorum.Yes {
-		e.engine.Program.Healed(e.Name.Key(), int(tag.Node))
+		e.engine.Events.Healed(e.Name.Key(), int(tag.Node))
 	}
 	e.Lock()
 	if !e.gone {

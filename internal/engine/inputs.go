@@ -8,8 +8,8 @@ import (
 )
 
 // AskLocked begins a round in which a call takes the lock under a token of its own.
-func (e *Entry) AskLocked(a *Acquire, c *Call, token string, of Caller) {
-	a.begin(&a.acquire.Round, e, of)
+func (e *Entry) AskLocked(a *Acquire, c *Call, token string) {
+	a.begin(&a.acquire.Round, e, nil)
 	var room [usualNodes]lock.Act
 	e.doLocked(e.Name.Ask(room[:0], &a.acquire, c, token, &a.Round))
 }
@@ -35,10 +35,7 @@ func (e *Entry) WaitLocked(c *Call) { e.doLocked(e.Name.Wait(nil, c)) }
 func (e *Entry) GiveUpLocked(c *Call) { e.doLocked(e.Name.Leave(nil, c)) }
 
 // Prepare makes x a round that extends the lock.
-func (h *Held) Prepare(x *Extend, of Caller) {
-	x.held = h
-	x.begin(&x.extend.Round, h.Entry, of)
-}
+func (h *Held) Prepare(x *Extend) { x.begin(&x.extend.Round, h.Entry, h) }
 
 // Extend asks for a TTL for a handle, in a round that Prepare has made, when the extensions before it have ended.
 func (h *Held) Extend(x *Extend, ttl time.Duration, hold *Hold) {
@@ -89,8 +86,9 @@ func (h *Held) LeaveLocked(hold *Hold, now time.Time, exclusive bool) lock.Left 
 }
 
 // ReleaseLocked sends the release of a lock that is over to each node that may hold it. exclusive is false if another may have it.
-func (h *Held) ReleaseLocked(r *Release, now time.Time, exclusive bool, of Caller) {
-	r.begin(&r.release.Round, h.Entry, of)
+func (h *Held) ReleaseLocked(r *Release, now time.Time, exclusive bool) {
+	r.begin(&r.release.Round, h.Entry, h)
+	r.releases = true
 	var room [usualNodes]lock.Act
 	h.doLocked(h.Name.Release(room[:0], &h.Term, &r.release, now, exclusive, &r.Round))
 }

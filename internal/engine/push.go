@@ -106,7 +106,7 @@ func (g *Engine) Message(node int, text string) {
 	}
 	what, key, owners := lines[0], lines[1], lines[2:]
 	if what == holds && len(owners) == 1 {
-		g.Program.Opposed(key, owners[0])
+		g.Events.Opposed(key, owners[0])
 		return
 	}
 	if slices.ContainsFunc(owners, func(owner string) bool { return len(owner) != token.OwnerChars }) {
@@ -125,7 +125,7 @@ func (g *Engine) Message(node int, text string) {
 		e.doLocked(acts)
 		e.Unlock()
 		if first {
-			g.Program.Turn(key, len(owners), true)
+			g.Events.Turn(key, len(owners), true)
 		}
 	default:
 		e.Unlock()

@@ -118,7 +118,7 @@ func (r *renewals) renew(h *Held) {
 	g := r.engine
 	g.listen()
 	extend := h.of().NewRenewal()
-	extend.Renewal, extend.counted = extend, g.Begin()
+	extend.renewal, extend.counted = extend, g.Begin()
 	var room [usualNodes]lock.Act
 	h.Lock() // until it can be given up
 	r.mu.Lock()

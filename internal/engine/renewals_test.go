@@ -81,18 +81,22 @@ var waitsToRenew = regexp.MustCompile(`\(\*Entry\)\.Lock\(.*\n.*\n.*\(\*renewals
 func unanswered(t *testing.T, c clock.Clock) *Engine {
 	nodes, err := pool.Open([]string{"redis://127.0.0.1:1"})
 	require.NoError(t, err)
-	g := New(Config{Nodes: []*Node{(*Node)(nodes[0])}, Own: true, Clock: c})
+	g := New(Config{Nodes: []*Node{(*Node)(nodes[0])}, Own: true, Clock: c, Events: nobody{}})
 	t.Cleanup(g.Close)
 	return g
 }
 
-// nobody is a Caller that does not care.
+// nobody does not care for what it hears.
 type nobody struct{}
 
 func (nobody) Raising(*Round, int, uint64, uint64)             {}
 func (nobody) Voted(*Round, int, quorum.Answer, string, error) {}
 func (nobody) Settled(*Round)                                  {}
-func (nobody) Report(*Round)                                   {}
+func (nobody) Ended(*Round)                                    {}
+func (nobody) Turn(string, int, bool)                          {}
+func (nobody) Stuck(string, *Stuck)                            {}
+func (nobody) Healed(string, int)                              {}
+func (nobody) Opposed(string, string)                          {}
 
 // holding is what a program has of a lock that nothing comes of.
 type holding struct {
@@ -107,7 +111,7 @@ func (h *holding) Ended(quorum.Ending) {}
 
 func (h *holding) NewRenewal() *Extend {
 	x := new(Extend)
-	h.Prepare(x, nobody{})
+	h.Prepare(x)
 	if h.begun != nil {
 		h.begun()
 	}

@@ -16,26 +16,19 @@ import (
 // or a [Release], and under the mutex of its entry until it has ended.
 type Round struct {
 	*lock.Round
-	entry   *Entry
-	of      Caller
-	Renewal *Extend       // that it is in; nil if it is no renewal, for which nobody waits
-	done    chan struct{} // closed once the outcome is there
-	all     chan struct{} // closed once all nodes have answered; nil if nobody waits for that
+	Of    any           // the call of the program that it is for; nil if none is told of it
+	Began time.Duration // when the round began, as the program counts; 0 if it does not
 
-	timer clock.Timer // ends the wait for the clean-up, or that of Again
-	next  *Round      // see Entry.settled
-}
-
-// Caller is who a round is for. Its methods are called under the mutex of the entry, but for Report.
-type Caller interface {
-	// Raising reports that a node is asked to raise the number that it has granted.
-	Raising(r *Round, node int, granted, number uint64)
-	// Voted reports what a node has answered in time to which command, and why it is not yes.
-	Voted(r *Round, node int, answer quorum.Answer, command string, err error)
-	// Settled takes the outcome, which is not Undecided.
-	Settled(r *Round)
-	// Report reports the outcome, before the wait for it ends.
-	Report(r *Round)
+	entry    *Entry
+	held     *Held         // that is extended or released; nil for an acquire
+	renewal  *Extend       // that it is in; nil if it is no renewal, for which nobody waits
+	why      []error       // why each node did not say yes, as it was at the outcome; nil before, and if that is Done
+	done     chan struct{} // closed once the outcome is there
+	all      chan struct{} // closed once all nodes have answered; nil if nobody waits for that
+	timer    clock.Timer   // ends the wait for the clean-up, or that of Again
+	next     *Round        // see Entry.settled
+	split    bool
+	releases bool
 }
 
 // Acquire is a round that asks for a lock that nobody holds.
@@ -48,7 +41,6 @@ type Acquire struct {
 type Extend struct {
 	Round
 	extend  lock.Extend
-	held    *Held
 	counted bool // Close waits for it; otherwise the function that holds the lock does
 }
 
@@ -58,10 +50,22 @@ type Release struct {
 	release lock.Release
 }
 
-// begin makes r the round of in.
-func (r *Round) begin(in *lock.Round, e *Entry, of Caller) {
-	r.Round, r.entry, r.of, r.done = in, e, of, make(chan struct{})
+// begin makes r the round of in. held is the lock that is extended or released.
+func (r *Round) begin(in *lock.Round, e *Entry, held *Held) {
+	r.Round, r.entry, r.held, r.done = in, e, held, make(chan struct{})
 }
+
+// Held returns the lock that is extended or released; nil for an acquire.
+func (r *Round) Held() *Held { return r.held }
+
+// Releases reports whether the round releases a lock.
+func (r *Round) Releases() bool { return r.releases }
+
+// Split reports whether an acquire was denied though some nodes have granted it.
+func (r *Round) Split() bool { return r.split }
+
+// Renewal returns the renewal that the round is; nil if it is none.
+func (r *Round) Renewal() *Extend { return r.renewal }
 
 // Before returns the deadline of the lock when the nodes were asked; zero if they were not.
 func (x *Extend) Before() time.Time { return x.extend.Before }
@@ -98,7 +102,7 @@ func (r *Round) again() {
 // answeredLocked takes the answer of a node.
 func (r *Round) answeredLocked(acts []lock.Act, tag wire.Tag, reply *wire.Reply) []lock.Act {
 	if tag.What == lock.Vote && !reply.Late {
-		r.of.Voted(r, int(tag.Node), reply.Answer, reply.Command, reply.Err)
+		r.events().Voted(r, int(tag.Node), reply.Answer, reply.Command, reply.Err)
 	}
 	acts = r.Answered(acts, r.entry.engine.Clock, tag, reply)
 	if r.all != nil && !r.Asking() {
@@ -119,7 +123,7 @@ func (r *Round) AllLocked() <-chan struct{} {
 // unsentLocked notes that a node has not taken the command. [lock.Round.Unsent] follows.
 func (r *Round) unsentLocked(node int, err error) {
 	r.Note(node, err)
-	r.of.Voted(r, node, quorum.Unsent, "", err)
+	r.events().Voted(r, node, quorum.Unsent, "", err)
 }
 
 // settleLocked takes the outcome. It is reported when the mutex is released.
@@ -131,7 +135,7 @@ func (r *Round) settleLocked() {
 		if r.timer != nil {
 			r.timer.Stop()
 		}
-		r.of.Settled(r)
+		r.outcomeLocked(outcome)
 	}
 	last := &r.entry.settled
 	for *last != nil {
@@ -139,6 +143,22 @@ func (r *Round) settleLocked() {
 	}
 	*last = r
 }
+
+// outcomeLocked keeps what the nodes have answered up to the outcome, as late answers change that.
+func (r *Round) outcomeLocked(outcome quorum.Outcome) {
+	if outcome != quorum.Done {
+		r.why = make([]error, r.Nodes())
+		for i := range r.why {
+			r.why[i] = r.reason(i)
+			r.split = r.split || outcome == quorum.Denied && r.held == nil && r.Answer(i) == quorum.Yes
+		}
+	}
+	if r.held == nil {
+		r.events().Settled(r)
+	}
+}
+
+func (r *Round) events() Events { return r.entry.engine.Events }
 
 // serves records that a majority of the nodes has answered.
 func (g *Engine) serves() {
@@ -152,10 +172,10 @@ func (g *Engine) serves() {
 func (r *Round) finish() {
 	defer close(r.done) // also if that code panics
 	if r.Outcome() != quorum.Undecided {
-		r.of.Report(r)
+		r.events().Ended(r)
 	}
-	if r.Renewal != nil {
-		r.entry.engine.renewals.ended(r.Renewal)
+	if r.renewal != nil {
+		r.entry.engine.renewals.ended(r.renewal)
 	}
 }
 
@@ -194,14 +214,18 @@ func OutlookOf(reason error) Outlook { return wire.OutlookOf(reason) }
 // SentAgain reports whether a release that a node has not confirmed for a reason is sent still.
 func SentAgain(reason error) bool { return wire.SentAgain(reason) }
 
-// Of returns who the round is for.
-func (r *Round) Of() Caller { return r.of }
-
 // Took returns the time since the round began.
 func (r *Round) Took() time.Duration { return r.entry.engine.Clock.Now().Sub(r.Grant().Start) }
 
-// Why returns why the yes of node i was missing; nil if it counted.
+// Why returns why the yes of node i was missing at the outcome, or is until now; nil if it counts.
 func (r *Round) Why(i int) error {
+	if r.why != nil {
+		return r.why[i]
+	}
+	return r.reason(i)
+}
+
+func (r *Round) reason(i int) error {
 	if twin, ok := r.Duplicate(i); ok {
 		return fmt.Errorf("%w %s", nodeerr.ErrSameServer, r.entry.engine.Nodes[twin].Addr())
 	}

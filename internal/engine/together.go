@@ -23,7 +23,6 @@ type Part struct {
 	*Acquire
 	Key  string
 	Call *Call
-	Of   Caller
 }
 
 // Ask begins the rounds of the parts, which get one token. Their keys differ. The caller has no mutex.
@@ -32,7 +31,7 @@ func (t *Together) Ask(g *Engine, token string, parts []Part) {
 	rounds := make([]*lock.Acquire, len(parts))
 	for i, p := range parts {
 		e := g.Enter(p.Key)
-		p.begin(&p.acquire.Round, e, p.Of)
+		p.begin(&p.acquire.Round, e, nil)
 		e.Name.Join(&p.acquire, p.Call, token, &p.Round)
 		e.Unlock()
 		rounds[i] = &p.acquire

@@ -19,9 +19,9 @@ func TestTogether_AnswersWaitUntilTheCommandWasSentToAllNodes(t *testing.T) {
 		g := unanswered(t, clock.System())
 		x := &Together{sent: make(chan struct{})} // as it is meanwhile
 		for _, key := range []string{"a", "b"} {
-			p := Part{Acquire: new(Acquire), Key: key, Call: &Call{Want: &Want{TTL: 1}}, Of: nobody{}}
+			p := Part{Acquire: new(Acquire), Key: key, Call: &Call{Want: &Want{TTL: 1}}}
 			e := g.Enter(key)
-			p.begin(&p.acquire.Round, e, p.Of)
+			p.begin(&p.acquire.Round, e, nil)
 			e.Name.Join(&p.acquire, p.Call, "token", &p.Round)
 			e.Unlock()
 			x.parts = append(x.parts, p)
