@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 
-	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -61,10 +60,8 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	req.Kind = kind
 	e := l.engine.Enter(req.key)
 	defer e.Unlock()
-	h := l.newHeld(&req)
-	handle := h.takenLocked(e.AdoptLocked(h, id, lease, &h.first.want))
-	h.ArmLocked()
-	return handle, nil
+	g := l.newGranted(&req)
+	return l.handleOf(g, e.AdoptLocked(&g.Held, id, lease)), nil
 }
 
 // Detach ends the lock for this process without releasing it: the key stays on the nodes until its TTL is over, for another
@@ -110,18 +107,15 @@ func (l *Lock) detach() (under <-chan struct{}, err error) {
 	defer h.Unlock()
 	now := h.Now()
 	if ending := h.StandsLocked(&l.hold, now); ending != quorum.Held {
-		return nil, h.endLocked(ending)
+		return nil, l.locker.endLocked(h, ending)
 	}
 	if h.Term.Holds() > 1 {
 		return nil, invalid("other handles hold the lock too")
 	}
-	if extend, is := h.Term.Extending().(*engine.Round); is {
-		return extend.Done(), nil
+	if under = h.UnderWayLocked(); under != nil {
+		return under, nil
 	}
-	if acquire, is := h.Term.Acquiring().(*engine.Round); is {
-		return acquire.AllLocked(), nil
-	}
-	h.endedLocked(event.End{Err: ErrReleased, Detached: true}, nil)
+	l.locker.endedLocked(h, event.End{Err: ErrReleased, Detached: true}, nil)
 	h.DetachLocked(&l.hold, now)
 	return nil, nil
 }

@@ -92,7 +92,7 @@ func (l *Locker) run(
 	defer func() {
 		returned := err
 		losses := locks.each(func(lock *Lock) (loss error) {
-			l.engine.EndFunction(&lock.held.Held, func() { loss = l.endFunction(ctx, lock, returned) })
+			l.engine.EndFunction(lock.held, func() { loss = l.endFunction(ctx, lock, returned) })
 			return loss
 		})
 		if first(losses) != nil {
@@ -136,7 +136,7 @@ func (l *Locker) endFunction(ctx context.Context, lock *Lock, err error) error {
 			return unlocked
 		}
 	case !says(err, name, lost): // as the cause of its context does, for example
-		return failed(opDo, name, lock.held.end(ending))
+		return failed(opDo, name, l.end(lock.held, ending))
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (l *Locker) takeFor(ctx context.Context, name string, take func() (*Locks, 
 		return nil, err
 	}
 	for i, lock := range locks.locks {
-		if l.engine.BeginFunction(&lock.held.Held) {
+		if l.engine.BeginFunction(lock.held) {
 			continue
 		}
 		over, cancel := context.WithCancel(ctx)
@@ -160,7 +160,7 @@ func (l *Locker) takeFor(ctx context.Context, name string, take func() (*Locks, 
 		// The releases are sent; nobody has relied on the locks, and Close does not wait for nodes.
 		for j, lock := range locks.locks {
 			if unlock := func() { _ = lock.Unlock(over) }; j < i {
-				l.engine.EndFunction(&lock.held.Held, unlock)
+				l.engine.EndFunction(lock.held, unlock)
 			} else {
 				unlock()
 			}

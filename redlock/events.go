@@ -21,13 +21,12 @@ func (l *Locker) acquired(op event.Op, try bool, req *request, lock *Lock, err e
 		l.emitAcquireLocked(op, try, req, lock, err)
 	}
 	if lock != nil && !lock.reenteredLocked(req.call) && l.events.wants(kindEnds) {
-		lock.held.beginLocked(lock.holder)
-		lock.held.AwaitLocked(lock.held.Now())
+		lock.held.AwaitLocked(lock.holder, l.events.since())
 	}
 }
 
 // reenteredLocked reports whether the lock was held already when a call made the handle.
-func (l *Lock) reenteredLocked(c *call) bool { return l.holder.call != c }
+func (l *Lock) reenteredLocked(c *call) bool { return callOf(l.holder.Of) != c }
 
 // emitAcquireLocked reports the end of a call that took a lock, or has none.
 func (l *Locker) emitAcquireLocked(op event.Op, try bool, req *request, lock *Lock, err error) {
@@ -47,12 +46,12 @@ func (l *Locker) emitAcquireLocked(op event.Op, try bool, req *request, lock *Lo
 		return
 	}
 	h, now := lock.held, lock.held.Now()
-	e.Kind = string(h.kind()) // a reader may have re-entered a writer's lock
+	e.Kind = string(kindOfHeld(h)) // a reader may have re-entered a writer's lock
 	if h.StandsLocked(&lock.hold, now) == quorum.Held {
 		e.Validity = h.Term.Remaining(now)
 	}
-	e.Fence, e.Reentered = lock.holder.fence, lock.reenteredLocked(c)
-	if e.Handoff = !e.Reentered && lock.holder != &h.first; e.Handoff {
+	e.Fence, e.Reentered = lock.holder.Fence, lock.reenteredLocked(c)
+	if e.Handoff = !e.Reentered && lock.holder != &h.First; e.Handoff {
 		e.Wait = e.Took
 	}
 	l.events.emitEnd(c, e)
@@ -60,34 +59,34 @@ func (l *Locker) emitAcquireLocked(op event.Op, try bool, req *request, lock *Lo
 
 // extended reports the end of an extension of a lock that had a deadline before it; zero if no node was asked. by is the holder who
 // called Extend; nil is the present one.
-func (h *heldLock) extended(e event.Extend, by *holder, c *call, deadline time.Time) {
-	if h.locker.events.endUnheard(c) {
+func (l *Locker) extended(h *engine.Held, e event.Extend, by *engine.Holder, c *call, deadline time.Time) {
+	if l.events.endUnheard(c) {
 		return
 	}
 	h.Lock()
 	defer h.Unlock() // so that the end of a lock that has validity is not reported before
 	now := h.Now()
-	if h.AtLocked(now) == quorum.Held && (by == nil || by == h.holder) {
+	if h.AtLocked(now) == quorum.Held && (by == nil || by == h.Holder) {
 		e.Validity = h.Term.Remaining(now)
 	}
 	if e.Left = e.Validity; !deadline.IsZero() {
 		e.Left = max(0, deadline.Sub(now))
 	}
-	e.Lock = cmp.Or(by, h.holder).call.number()
-	e.Context, e.Call, e.Name, e.Kind = c.ctx, c.id, h.called(), string(h.kind())
+	e.Lock = callOf(cmp.Or(by, h.Holder).Of).number()
+	e.Context, e.Call, e.Name, e.Kind = c.ctx, c.id, l.nameOf(h.Name.Key()), string(kindOfHeld(h))
 	e.Start, e.Took = c.start, time.Since(c.start)
-	h.locker.events.emitEnd(c, e)
+	l.events.emitEnd(c, e)
 }
 
 // released reports what the release of a lock came to: it may find that the nodes no longer held the lock.
-func (h *heldLock) released(outcome quorum.Outcome, unlock *call) {
+func (l *Locker) released(h *engine.Held, outcome quorum.Outcome, unlock *call) {
 	h.Lock()
 	defer h.Unlock()
 	e := event.End{Err: ErrReleased}
 	if outcome == quorum.Denied {
-		e.Err = h.endLocked(quorum.Lost)
+		e.Err = l.endLocked(h, quorum.Lost)
 	}
-	h.endedLocked(e, unlock)
+	l.endedLocked(h, e, unlock)
 }
 
 // program makes events of what happens beside the calls. It implements [engine.Events], and the Reporter of nodes.

@@ -4,21 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
-
-func (h *heldLock) newExtend(call *call) *engine.Extend {
-	r := new(engine.Extend)
-	r.Of = call
-	h.Prepare(r)
-	return r
-}
-
-func (h *heldLock) NewRenewal() *engine.Extend {
-	return h.newExtend(h.locker.newCall(context.Background()))
-}
 
 // Extend gives the lock a TTL of ttl from now. It succeeds only if a majority confirms that before the current deadline. It never
 // shortens the lock: if the lock lasts longer already, success leaves the deadline where it is. Extends of one lock run one after
@@ -37,9 +25,8 @@ func (h *heldLock) NewRenewal() *engine.Extend {
 //   - [ErrInvalid]: ttl is out of range;
 //   - [ErrClosed]: the Locker has been closed.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
-	h := l.held
-	locker := h.locker
-	ttl, err = locker.checkTTL(ttl, h.first.want.Grace)
+	h, locker := l.held, l.locker
+	ttl, err = locker.checkTTL(ttl, h.First.Want.Grace)
 	if err == nil && !locker.engine.Begin() {
 		err = ErrClosed
 	}
@@ -48,13 +35,13 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	}
 	defer locker.engine.End()
 	call := locker.newCall(ctx)
-	r := h.newExtend(call)
+	r := h.NewExtend(call)
 	if call != nil {
-		defer func() { h.extended(event.Extend{Err: err}, l.holder, call, r.Before()) }()
+		defer func() { locker.extended(h, event.Extend{Err: err}, l.holder, call, r.Before()) }()
 	}
 	switch {
 	case l.ending() != quorum.Held:
-		return failed(event.OpExtend, l.Name(), h.end(l.ending()))
+		return failed(event.OpExtend, l.Name(), locker.end(h, l.ending()))
 	case ctx.Err() != nil:
 		return failed(event.OpExtend, l.Name(), ended(ctx))
 	}
@@ -67,7 +54,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	case outcome == quorum.Undecided && locker.engine.Closing().Err() != nil:
 		return failed(event.OpExtend, l.Name(), ErrClosed)
 	case l.ending() != quorum.Held:
-		return failed(event.OpExtend, l.Name(), h.end(l.ending()))
+		return failed(event.OpExtend, l.Name(), locker.end(h, l.ending()))
 	case outcome == quorum.Done:
 		return nil
 	case outcome == quorum.Undecided:

@@ -202,7 +202,7 @@ func (t *together) one(ctx context.Context, req request, try bool, patience time
 // refresh has all locks last for as long as if they had been taken just now, and renewed if the call wants that.
 func (t *together) refresh(ctx context.Context, held []*Lock) error {
 	errs := newLocks(held).each(func(lock *Lock) error {
-		want := &lock.holder.want
+		want := &lock.holder.Want
 		if validity := want.TTL - t.locker.settings.Drift.Of(want.TTL) - want.Grace; lock.Remaining() >= validity*9/10 {
 			return nil
 		}
@@ -212,11 +212,7 @@ func (t *together) refresh(ctx context.Context, held []*Lock) error {
 		return err
 	}
 	for i, lock := range held {
-		want := &lock.holder.want
-		lock.held.Lock()
-		want.Renewed, want.MaxHold = t.all[i].Renewed, t.all[i].MaxHold
-		lock.held.RenewAnewLocked(want)
-		lock.held.Unlock()
+		lock.held.RenewFromNow(t.all[i].Renewed, t.all[i].MaxHold)
 	}
 	return nil
 }

@@ -12,15 +12,16 @@ import (
 // Lock is a handle on a lock that was acquired. [Reentrant] makes further handles on the same lock. It is safe for
 // concurrent use.
 type Lock struct {
-	held   *heldLock
-	holder *holder
+	locker *Locker
+	held   *engine.Held
+	holder *engine.Holder
 	// Both under the mutex of held.
 	hold engine.Hold
 	err  *LockError // what Err returns; nil while nobody has asked for the end
 }
 
 // Name returns the name that the lock was taken under, without the key prefix.
-func (l *Lock) Name() string { return l.held.called() }
+func (l *Lock) Name() string { return l.locker.nameOf(l.held.Name.Key()) }
 
 // Token returns the token of this lock. No other lock has the same, unless a [TokenSource] repeats one. The nodes hold it under the
 // lock's key: the token alone, or with [WithFencing] token|number. It is not the fencing token, which is the number: see Fence.
@@ -35,7 +36,7 @@ func (l *Lock) Token() string {
 		return ""
 	}
 	h.Term.Know()
-	l.holder.fence = h.Term.Fence()
+	l.holder.Fence = h.Term.Fence()
 	return h.Term.ID().Token
 }
 
@@ -47,7 +48,7 @@ func (l *Lock) Token() string {
 func (l *Lock) Fence() uint64 {
 	l.held.Lock()
 	defer l.held.Unlock()
-	return l.holder.fence
+	return l.holder.Fence
 }
 
 // Remaining returns the validity, the time until the deadline. 0 means that the lock is over.
@@ -75,7 +76,7 @@ func (l *Lock) Err() error {
 	case ending == quorum.Held:
 		return nil
 	case l.err == nil:
-		l.err = &LockError{Name: h.called(), Err: h.endLocked(ending)}
+		l.err = &LockError{Name: l.Name(), Err: l.locker.endLocked(h, ending)}
 	}
 	return l.err
 }
@@ -96,7 +97,7 @@ func (l *Lock) Done() <-chan struct{} { return l.held.Context(&l.hold).Done() }
 // ([Reentrant]).
 func (l *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	outer, _ := parent.Value(contextLockKey{}).(*contextLock)
-	ctx, cancel := context.WithCancelCause(context.WithValue(parent, contextLockKey{}, &contextLock{l.holder, outer}))
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, contextLockKey{}, &contextLock{l, outer}))
 	stop := context.AfterFunc(l.held.Context(&l.hold), func() { cancel(l.Err()) })
 	if err := l.Err(); err != nil {
 		cancel(err) // at once, if it was over before
@@ -107,93 +108,66 @@ func (l *Lock) Context(parent context.Context) (context.Context, context.CancelF
 	}
 }
 
-// heldLock is a lock that the nodes have granted. It is in the hands of one holder after the other ([WithLocalHandoff]). It implements
-// [engine.Holding].
-type heldLock struct {
-	engine.Held
-	locker *Locker
-	first  holder
-	holder *holder // the present one
-	loss   error   // how it ended, if not by a release; nil while nobody has asked
-}
-
-// holder is a call of the program that has got the lock, and the handles that belong to it. All are under the mutex of the lock.
-type holder struct {
-	want  engine.Want
-	owner string // see Owner
-	call  *call  // that took it; nil if nobody wants its number
-	lock  Lock   // the handle that came with it; Reentrant makes others
-	fence uint64 // 0 without fencing
-	// since is when it was acquired, from its event.Acquire on until its event.End, after the events began; 0 if nobody wants to know of
-	// its end.
-	since time.Duration
-}
-
 // holder makes the holder who has what was asked for.
-func (r *request) holder() holder { return holder{want: r.Want, owner: r.owner, call: r.call} }
-
-// newHeld makes a lock that the first holder is about to have.
-func (l *Locker) newHeld(req *request) *heldLock {
-	h := &heldLock{locker: l, first: req.holder()}
-	h.holder = &h.first
-	return h
-}
-
-func (h *heldLock) called() string { return h.locker.nameOf(h.Name.Key()) }
-
-func (h *heldLock) kind() Kind { return Kind(h.first.want.Kind.String()) }
-
-// takenLocked makes the handle of the present holder, who has just got the lock.
-func (h *heldLock) takenLocked(hold quorum.Hold) *Lock {
-	l, by := h.locker, h.holder
-	by.fence = h.Term.Fence()
-	by.lock = Lock{held: h, holder: by, hold: engine.Hold{Hold: hold}}
+func (l *Locker) holder(req *request) engine.Holder {
+	by := engine.Holder{Want: req.Want, Owner: req.owner, Of: req.call}
 	if !l.events.wants(kindEnds) && l.events.mayLog() {
-		h.beginLocked(by)
+		by.Since = l.events.since()
 	}
-	return &by.lock
+	return by
 }
 
-func (h *heldLock) Ended(how quorum.Ending) {
-	if h.Awaited() {
-		h.endedLocked(event.End{Err: h.endLocked(how)}, nil)
-	}
+// granted is a lock that the nodes have granted, with the handle of its first holder.
+type granted struct {
+	engine.Held
+	handle Lock
 }
 
-func (h *heldLock) Awaited() bool { return h.holder.since > 0 }
+// newGranted makes what a request is about to have.
+func (l *Locker) newGranted(req *request) *granted {
+	g := new(granted)
+	g.First = l.holder(req)
+	return g
+}
 
-// beginLocked has the end of the lock reported for a holder.
-func (h *heldLock) beginLocked(by *holder) { by.since = max(1, time.Since(h.locker.events.began)) }
+// handleOf makes the handle of the first holder, who has just got the lock.
+func (l *Locker) handleOf(g *granted, hold quorum.Hold) *Lock {
+	g.handle = Lock{locker: l, held: &g.Held, holder: &g.First, hold: engine.Hold{Hold: hold}}
+	return &g.handle
+}
+
+func kindOfHeld(h *engine.Held) Kind { return Kind(h.First.Want.Kind.String()) }
+
+// since returns the time, after the events began.
+func (e *events) since() time.Duration { return max(1, time.Since(e.began)) }
+
+func (p program) Over(h *engine.Held, how quorum.Ending) {
+	p.endedLocked(h, event.End{Err: p.endLocked(h, how)}, nil)
+}
 
 // endedLocked reports the end of the lock for the present holder, once, and after its event.Acquire: by a call, or now. The log is only
 // about a loss.
-func (h *heldLock) endedLocked(e event.End, by *call) {
-	if !h.Awaited() {
+func (l *Locker) endedLocked(h *engine.Held, e event.End, by *call) {
+	since := h.Holder.Since
+	if since == 0 {
 		return
 	}
-	start := h.locker.events.began.Add(h.holder.since)
-	h.holder.since = 0
-	e.Name, e.Kind, e.Start, e.Held = h.called(), string(h.kind()), start, time.Since(start)
+	start := l.events.began.Add(since)
+	h.Holder.Since = 0
+	e.Name, e.Kind, e.Start, e.Held = l.nameOf(h.Name.Key()), string(kindOfHeld(h)), start, time.Since(start)
 	if by != nil {
 		e.Held = by.start.Sub(start)
 	}
-	if c := h.holder.call; c != nil {
+	if c := callOf(h.Holder.Of); c != nil {
 		e.Context, e.Call = c.ctx, c.id
 	}
-	h.locker.events.emit(e)
+	l.events.emit(e)
 }
 
 // contextLock is a lock that the bearer of a context has got as its holder. outer is the one that it held before.
 type contextLock struct {
-	holder *holder
-	outer  *contextLock
+	lock  *Lock
+	outer *contextLock
 }
 
 type contextLockKey struct{}
-
-// heldBy reports whether a holder has the lock still.
-func (h *heldLock) heldBy(by *holder) bool {
-	h.Lock()
-	defer h.Unlock()
-	return h.holder == by && h.AtLocked(h.Now()) == quorum.Held
-}

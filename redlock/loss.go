@@ -47,20 +47,20 @@ func (e *lossError) As(target any) bool {
 func (e *lossError) LogValue() slog.Value { return slog.StringValue(e.Error()) }
 
 // endLocked returns the error for a lock that has ended, the same one each time.
-func (h *heldLock) endLocked(how quorum.Ending) error {
+func (l *Locker) endLocked(h *engine.Held, how quorum.Ending) error {
 	if how != quorum.Lost && how != quorum.Expired {
 		return endings[how]
 	}
-	if h.loss == nil {
-		h.loss = h.lossLocked(how)
+	if h.Loss == nil {
+		loss := l.lossLocked(h, how)
+		h.Loss = &loss
 	}
-	return h.loss
+	return *h.Loss
 }
 
-func (h *heldLock) lossLocked(how quorum.Ending) error {
-	of, began, renewal := h.Term.Failed()
-	r, failed := of.(*engine.Round)
-	if !failed {
+func (l *Locker) lossLocked(h *engine.Held, how quorum.Ending) error {
+	r, began, renewal := h.FailedLocked()
+	if r == nil {
 		return endings[how]
 	}
 	e := &lossError{end: endings[how], before: h.Now().Sub(began), renewal: renewal}
@@ -71,13 +71,13 @@ func (h *heldLock) lossLocked(how quorum.Ending) error {
 	if outcome := r.Outcome(); outcome != quorum.Undecided {
 		reason = reasons[event.OpExtend][outcome]
 	}
-	e.last = h.locker.refusal(event.OpExtend, h.called(), reason, r.Why)
+	e.last = l.refusal(event.OpExtend, l.nameOf(h.Name.Key()), reason, r.Why)
 	return e
 }
 
 // end is endLocked for who has no mutex.
-func (h *heldLock) end(how quorum.Ending) error {
+func (l *Locker) end(h *engine.Held, how quorum.Ending) error {
 	h.Lock()
 	defer h.Unlock()
-	return h.endLocked(how)
+	return l.endLocked(h, how)
 }

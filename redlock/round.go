@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/engine"
@@ -12,7 +13,8 @@ import (
 // beginLocked asks for a lock under a token of its own.
 func (l *Locker) beginLocked(e *engine.Entry, c *engine.Call, req *request) *engine.Acquire {
 	r := new(engine.Acquire)
-	l.events.begin(&r.Round, req.call)
+	r.Of = req.call
+	l.events.begin(&r.Round)
 	e.AskLocked(r, c, l.newToken(req))
 	return r
 }
@@ -27,26 +29,26 @@ func (l *Locker) newToken(req *request) string {
 
 // wonLocked makes the lock that a round has won for a request.
 func (l *Locker) wonLocked(e *engine.Entry, c *engine.Call, r *engine.Acquire, req *request) *Lock {
-	h := l.newHeld(req)
-	handle := h.takenLocked(e.WonLocked(r, c, h, &h.first.want))
-	h.ArmLocked()
-	return handle
+	g := l.newGranted(req)
+	return l.handleOf(g, e.WonLocked(r, c, &g.Held))
 }
 
 // begin notes that a round of a call begins, if that is observed. The rounds of a call begin one after the other, before it returns; answers
 // to one may come when the next has begun.
-func (e *events) begin(r *engine.Round, c *call) {
-	r.Of = c
-	if c != nil {
+func (e *events) begin(r *engine.Round) {
+	if c := callOf(r.Of); c != nil {
 		c.rounds++
 		c.began = time.Now()
 		r.Began = c.began.Sub(e.began)
 	}
 }
 
-// callOf returns the call that a round is for; nil if nobody wants its number.
-func callOf(r *engine.Round) *call {
-	c, _ := r.Of.(*call)
+// Renews makes a renewal a call.
+func (p program) Renews(r *engine.Round) { r.Of = p.newCall(context.Background()) }
+
+// callOf returns the call that a round or a holder is of. It is nil if nobody wants its number.
+func callOf(of any) *call {
+	c, _ := of.(*call)
 	return c
 }
 
@@ -80,7 +82,7 @@ func (e *events) took(r *engine.Round) (time.Duration, time.Time) {
 func (p program) Raising(r *engine.Round, node int, granted, number uint64) {
 	if p.events.wants(kindRounds) {
 		p.events.emit(event.Raise{
-			At: time.Now(), Call: callOf(r).number(), Name: p.nameOfRound(r), Node: node, Addr: p.addr(node), Granted: granted, Fence: number,
+			At: time.Now(), Call: callOf(r.Of).number(), Name: p.nameOfRound(r), Node: node, Addr: p.addr(node), Granted: granted, Fence: number,
 		})
 	}
 }
@@ -88,7 +90,7 @@ func (p program) Raising(r *engine.Round, node int, granted, number uint64) {
 func (p program) Voted(r *engine.Round, node int, answer quorum.Answer, command string, err error) {
 	if p.events.wants(kindVotes) {
 		took, at := p.events.took(r)
-		p.events.emitVote(callOf(r), event.Vote{
+		p.events.emitVote(callOf(r.Of), event.Vote{
 			At: at, Op: opOf(r), Name: p.nameOfRound(r), Node: node, Addr: p.addr(node),
 			Answer: event.Answer(answer), Command: command, Err: err, Took: took,
 		})
@@ -113,7 +115,7 @@ func (p program) Settled(r *engine.Round) {
 }
 
 func (p program) Ended(r *engine.Round) {
-	e, c := &p.events, callOf(r)
+	e, c := &p.events, callOf(r.Of)
 	ended, reported := event.Round{Op: opOf(r), Split: r.Split()}, e.wants(kindRounds)
 	if r.Outcome() != quorum.Done {
 		ended.Err = p.refusalOf(r)
@@ -129,11 +131,9 @@ func (p program) Ended(r *engine.Round) {
 		e.emitRound(c, ended)
 	}
 	if r.Releases() && (e.wants(kindEnds) || r.Outcome() == quorum.Denied) { // else nobody wants to know
-		heldOf(r).released(r.Outcome(), c)
+		p.released(r.Held(), r.Outcome(), c)
 	}
 	if renewal := r.Renewal(); renewal != nil && c != nil {
-		heldOf(r).extended(event.Extend{Renewal: true, Err: ended.Err}, nil, c, renewal.Before())
+		p.extended(r.Held(), event.Extend{Renewal: true, Err: ended.Err}, nil, c, renewal.Before())
 	}
 }
-
-func heldOf(r *engine.Round) *heldLock { return r.Held().Term.To().(*heldLock) }

@@ -146,7 +146,8 @@ func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lo
 		if at != nil && at.req.key == reqs[i].key {
 			c = &at.Call
 		}
-		l.events.begin(&r.Round, reqs[i].call)
+		r.Of = reqs[i].call
+		l.events.begin(&r.Round)
 		a.parts[i] = engine.Part{Acquire: r, Key: reqs[i].key, Call: c}
 	}
 	a.Ask(l.engine, l.newToken(first), a.parts)

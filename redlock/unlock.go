@@ -37,8 +37,7 @@ import (
 //
 // Whatever the result, the lock is over for this handle. Another holder's key is never deleted.
 func (l *Lock) Unlock(ctx context.Context) (err error) {
-	h := l.held
-	locker := h.locker
+	h, locker := l.held, l.locker
 	call, passed := locker.newCall(ctx), false
 	if call != nil {
 		defer func() {
@@ -46,19 +45,20 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 				return
 			}
 			locker.events.emitEnd(call, event.Unlock{
-				Context: ctx, Call: call.id, Lock: l.holder.call.number(), Name: l.Name(), Kind: string(l.Kind()),
+				Context: ctx, Call: call.id, Lock: callOf(l.holder.Of).number(), Name: l.Name(), Kind: string(l.Kind()),
 				Start: call.start, Took: time.Since(call.start), Handoff: passed, Err: err,
 			})
 		}()
 	}
 	h.Lock()
 	h.LingerLocked()
-	if passed = h.passLocked(l, call); passed {
+	if passed = l.passLocked(call); passed {
 		h.Unlock()
 		return nil
 	}
 	r := new(engine.Release)
-	locker.events.begin(&r.Round, call) // before the time is read from which the answers count, so that none of them seems later than it was
+	r.Of = call
+	locker.events.begin(&r.Round) // before the time is read from which the answers count, so that none of them seems later than it was
 	now := h.Now()
 	ending, exclusive := h.AtLocked(now), h.Term.Exclusive(now)
 	left := h.LeaveLocked(&l.hold, now, exclusive)
@@ -74,7 +74,7 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	case left == engine.Nothing:
 		return failed(event.OpUnlock, l.Name(), ErrReleased)
 	case left == engine.Others && !exclusive:
-		return failed(event.OpUnlock, l.Name(), h.end(ending))
+		return failed(event.OpUnlock, l.Name(), locker.end(h, ending))
 	case left == engine.Others:
 		return nil
 	}
@@ -101,7 +101,7 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	h.Unlock()
 	switch {
 	case outcome == quorum.Denied && !inTime && ending != quorum.Released:
-		return failed(event.OpUnlock, l.Name(), h.end(ending))
+		return failed(event.OpUnlock, l.Name(), locker.end(h, ending))
 	case outcome == quorum.NoQuorum:
 		return givenUp(ctx, refusal)
 	}
@@ -109,19 +109,22 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 }
 
 // passLocked gives a lock that an Unlock gives up to the next waiter of its name in this Locker, if there is one and it may.
-func (h *heldLock) passLocked(from *Lock, unlock *call) bool {
-	to := h.Name.Next(&h.Term, &from.hold.Hold)
+func (l *Lock) passLocked(unlock *call) bool {
+	h, locker := l.held, l.locker
+	to := h.Name.Next(&h.Term, &l.hold.Hold)
 	if to == nil {
 		return false
 	}
 	w := to.Of.(*waiter)
-	if h.locker.events.wants(kindEnds) {
-		h.endedLocked(event.End{Err: ErrReleased}, unlock)
+	if locker.events.wants(kindEnds) {
+		locker.endedLocked(h, event.End{Err: ErrReleased}, unlock)
 	}
-	next := w.req.holder()
-	h.holder = &next
-	w.lock = h.takenLocked(h.PassLocked(&from.hold, &next.want))
-	h.GoOnLocked(w.req.Renewed)
+	next := &struct { // with its handle
+		engine.Holder
+		handle Lock
+	}{Holder: locker.holder(&w.req)}
+	next.handle = Lock{locker: locker, held: h, holder: &next.Holder, hold: engine.Hold{Hold: h.PassLocked(&l.hold, &next.Holder)}}
+	w.lock = &next.handle
 	w.waiting().last = nil
 	w.wake()
 	return true

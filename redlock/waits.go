@@ -224,8 +224,8 @@ func (l *Locker) waitingFor(name string) (waiting []context.Context) {
 func (l *Locker) namesHeld(ctx context.Context) (names []string) {
 	inner, _ := ctx.Value(contextLockKey{}).(*contextLock)
 	for ; inner != nil; inner = inner.outer {
-		if h := inner.holder.lock.held; h.locker == l && h.heldBy(inner.holder) {
-			names = append(names, h.called())
+		if in := inner.lock; in.locker == l && in.held.Has(in.holder) {
+			names = append(names, in.Name())
 		}
 	}
 	return names

@@ -78,6 +78,8 @@ type Events interface {
 	Raising(r *Round, node int, granted, number uint64)
 	// Settled reports the outcome of a round that acquires, which is not Undecided.
 	Settled(r *Round)
+	// Over reports that a lock is over, and not by a release, whose holder the program has waiting. It sets the Since of that to 0.
+	Over(h *Held, how quorum.Ending)
 	// Stuck reports that keys without a TTL have been in the way for long.
 	Stuck(key string, s *Stuck)
 	// Turn reports that this process has passed its turn to the first of the processes that wait, or has received it.
@@ -85,6 +87,8 @@ type Events interface {
 
 	// The caller of these has no mutex.
 
+	// Renews reports that a renewal begins, before its round does, so that the program may set Of.
+	Renews(r *Round)
 	// Ended reports the outcome of a round, which is not Undecided, before the wait for it ends.
 	Ended(r *Round)
 	// Healed reports that a node has deleted a key without a TTL.

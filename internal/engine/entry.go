@@ -145,8 +145,8 @@ func (e *Entry) refusedLocked(acts []lock.Act, act *lock.Act, reply *wire.Reply)
 	case *swept:
 		<-to.done
 		return to.Term.Answered(acts, act.Tag, reply)
-	case Holding:
-		return to.base().Term.Answered(acts, act.Tag, reply)
+	case *Held:
+		return to.Term.Answered(acts, act.Tag, reply)
 	}
 	if act.Tag.What == lock.Forgotten {
 		return acts
@@ -160,9 +160,9 @@ func (e *Entry) actLocked(act *lock.Act) {
 	case lock.End:
 		act.To.(*Round).settleLocked()
 	case lock.Renew:
-		act.To.(Holding).base().ArmLocked()
+		act.To.(*Held).ArmLocked()
 	case lock.Over:
-		act.To.(Holding).base().noticeLocked()
+		act.To.(*Held).noticeLocked()
 	case lock.AwaitCleanUp:
 		r := act.To.(*Round)
 		r.timer = e.engine.Clock.AfterFunc(e.engine.Timeout-r.Took(), r.overdue)

@@ -11,11 +11,14 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// Held is a lock that the nodes have granted. The program embeds it in what it has of the lock itself, which is its Holding. All of it is
-// under the mutex of the entry.
+// Held is a lock that the nodes have granted. It is in the hands of one holder after the other. It is made in place, and all of it is under
+// the mutex of the entry.
 type Held struct {
 	*Entry
-	Term lock.Term // which the program may ask; what it does goes through the Held. Its receiver is the Holding
+	Term   lock.Term // which the program may ask; what it does goes through the Held, which is the receiver
+	First  Holder    // who has taken it
+	Holder *Holder   // who has it now
+	Loss   *error    // what the program has made of how it ended, if not by a release; nil while nobody has asked
 
 	functions int32         // of Do, that hold it
 	place     int32         // 1 + its index in dueLocks; 0 if it is not there. It is under the mutex of renewals
@@ -23,17 +26,18 @@ type Held struct {
 	over      *over         // made when somebody asks for it
 }
 
-// Holding is what the program has of a Held.
-type Holding interface {
-	wire.Receiver
-	base() *Held
-	// Awaited reports whether somebody is to be told of the end: a renewal that ends leaves it to a timer to notice that.
-	Awaited() bool
-	// Ended records that the lock is over, and not by a release. The caller has the mutex. It may be called again.
-	Ended(how quorum.Ending)
-	// NewRenewal returns a round that [Held.Prepare] has made. The caller has no mutex.
-	NewRenewal() *Extend
+// Holder is a call that has got the lock, and the handles that belong to it. It is under the mutex of the lock.
+type Holder struct {
+	Want  Want
+	Owner string // who it is, if that is known without a context; "" if not
+	Of    any    // the call of the program; nil if none is told of it
+	Fence uint64 // 0 without fencing
+	// Since is from when on the program waits to hear of the end, in its own time; 0 if it does not. It hears of the end once.
+	Since time.Duration
 }
+
+// awaited reports whether the program waits to hear of the end: a renewal that ends leaves it to a timer to notice that.
+func (by *Holder) awaited() bool { return by.Since > 0 }
 
 // over ends with the lease.
 type over struct {
@@ -55,18 +59,70 @@ type own struct {
 	end context.CancelFunc
 }
 
-// AdoptLocked makes h a lock that another has taken, for a holder who wants w.
-func (e *Entry) AdoptLocked(h Holding, id form.ID, lease quorum.Lease, w *Want) quorum.Hold {
-	held := h.base()
-	held.Entry = e
-	e.Name.Adopt(&held.Term, id, w, lease, h)
-	return held.Term.Hold()
+// AdoptLocked makes h a lock that another has taken, for its first holder.
+func (e *Entry) AdoptLocked(h *Held, id form.ID, lease quorum.Lease) quorum.Hold {
+	h.Entry, h.Holder = e, &h.First
+	e.Name.Adopt(&h.Term, id, &h.First.Want, lease, h)
+	return h.firstLocked()
 }
 
-func (h *Held) base() *Held { return h }
+// firstLocked returns the hold of the first holder.
+func (h *Held) firstLocked() quorum.Hold {
+	h.First.Fence = h.Term.Fence()
+	h.ArmLocked()
+	return h.Term.Hold()
+}
 
-// of returns what the program has of the lock.
-func (h *Held) of() Holding { return h.Term.To().(Holding) }
+// HeldBy returns the lock that an owner holds, and as which holder; nil if none does.
+func (g *Engine) HeldBy(owner, key string) (*Held, *Holder) {
+	e := g.Find(key)
+	if e == nil {
+		return nil, nil
+	}
+	defer e.Unlock()
+	for t := range e.Name.Terms {
+		if h := t.To().(*Held); h.Holder.Owner == owner && h.AtLocked(h.Now()) == quorum.Held {
+			return h, h.Holder
+		}
+	}
+	return nil, nil
+}
+
+// Has reports whether a holder has the lock still.
+func (h *Held) Has(by *Holder) bool {
+	h.Lock()
+	defer h.Unlock()
+	return h.Holder == by && h.AtLocked(h.Now()) == quorum.Held
+}
+
+// AwaitLocked has the program hear of the end for a holder, since a time of its own, though nobody asks how the lock stands.
+func (h *Held) AwaitLocked(by *Holder, since time.Duration) {
+	by.Since = since
+	if h.Term.Renewal == nil && h.over == nil {
+		h.engine.renewals.schedule(h, h.Term.Deadline())
+	}
+	h.ArmLocked()
+	h.AtLocked(h.Now())
+}
+
+// UnderWayLocked returns what is closed when an extension that is under way has ended, or when all nodes have answered the acquire; nil if
+// neither is to be waited for.
+func (h *Held) UnderWayLocked() <-chan struct{} {
+	if extend, is := h.Term.Extending().(*Round); is {
+		return extend.Done()
+	}
+	if acquire, is := h.Term.Acquiring().(*Round); is {
+		return acquire.allLocked()
+	}
+	return nil
+}
+
+// FailedLocked returns the last extension if it has failed, when it began, and whether it was a renewal; nil if it has not.
+func (h *Held) FailedLocked() (r *Round, began time.Time, renewal bool) {
+	of, began, renewal := h.Term.Failed()
+	r, _ = of.(*Round)
+	return r, began, renewal
+}
 
 // Now returns the time.
 func (h *Held) Now() time.Time { return h.engine.Clock.Now() }
@@ -89,8 +145,9 @@ func (h *Held) AtLocked(now time.Time) quorum.Ending {
 		}
 		h.over.end()
 	}
-	if ending == quorum.Lost || ending == quorum.Expired && h.Term.Holds() > 0 && !h.Term.InGrace(now) {
-		h.of().Ended(ending)
+	lost := ending == quorum.Lost || ending == quorum.Expired && h.Term.Holds() > 0 && !h.Term.InGrace(now)
+	if lost && h.Holder.awaited() {
+		h.engine.Events.Over(h, ending)
 	}
 	return ending
 }

@@ -14,12 +14,11 @@ func (e *Entry) AskLocked(a *Acquire, c *Call, token string) {
 	e.doLocked(e.Name.Ask(room[:0], &a.acquire, c, token, &a.Round))
 }
 
-// WonLocked makes h what the round of a call has won, for a holder who wants w, and returns that one's hold.
-func (e *Entry) WonLocked(a *Acquire, c *Call, h Holding, w *Want) quorum.Hold {
-	held := h.base()
-	held.Entry = e
-	e.doLocked(e.Name.Won(nil, c, w, &a.acquire, &held.Term, h))
-	return held.Term.Hold()
+// WonLocked makes h what the round of a call has won, for its first holder, and returns that one's hold.
+func (e *Entry) WonLocked(a *Acquire, c *Call, h *Held) quorum.Hold {
+	h.Entry, h.Holder = e, &h.First
+	e.doLocked(e.Name.Won(nil, c, &h.First.Want, &a.acquire, &h.Term, h))
+	return h.firstLocked()
 }
 
 // LostLocked records that the round of a call was not won. A call that waits goes on.
@@ -34,10 +33,15 @@ func (e *Entry) WaitLocked(c *Call) { e.doLocked(e.Name.Wait(nil, c)) }
 // GiveUpLocked ends the wait of a call, unless it has ended.
 func (e *Entry) GiveUpLocked(c *Call) { e.doLocked(e.Name.Leave(nil, c)) }
 
-// Prepare makes x a round that extends the lock.
-func (h *Held) Prepare(x *Extend) { x.begin(&x.extend.Round, h.Entry, h) }
+// NewExtend makes a round that extends the lock, for a call of the program.
+func (h *Held) NewExtend(of any) *Extend {
+	x := new(Extend)
+	x.Of = of
+	x.begin(&x.extend.Round, h.Entry, h)
+	return x
+}
 
-// Extend asks for a TTL for a handle, in a round that Prepare has made, when the extensions before it have ended.
+// Extend asks for a TTL for a handle, in a round that NewExtend has made, when the extensions before it have ended.
 func (h *Held) Extend(x *Extend, ttl time.Duration, hold *Hold) {
 	var room [usualNodes]lock.Act
 	h.Lock()
@@ -45,30 +49,35 @@ func (h *Held) Extend(x *Extend, ttl time.Duration, hold *Hold) {
 	h.Unlock()
 }
 
-// PassLocked passes the lock on to the call that Name.Next has returned, for a holder who wants w, and returns the hold of that one. It
-// is renewed from [Held.GoOnLocked] on.
-func (h *Held) PassLocked(from *Hold, w *Want) quorum.Hold {
-	acts, hold := h.Name.Pass(nil, &h.Term, &from.Hold, w)
+// PassLocked passes the lock on to the call that Name.Next has returned, for a holder, and returns the hold of that one.
+func (h *Held) PassLocked(from *Hold, next *Holder) quorum.Hold {
+	h.Holder = next
+	acts, hold := h.Name.Pass(nil, &h.Term, &from.Hold, &next.Want)
 	from.endLocked(true)
 	h.doLocked(acts)
+	next.Fence = h.Term.Fence()
+	h.goOnLocked()
 	return hold
 }
 
-// GoOnLocked has the lock renewed, or not, as the holder wants that it was passed on to.
-func (h *Held) GoOnLocked(renewed bool) {
-	if renewed {
+// goOnLocked has the lock renewed, or not, as its holder wants.
+func (h *Held) goOnLocked() {
+	if h.Holder.Want.Renewed {
 		h.ArmLocked()
 	} else {
 		h.stopRenewingLocked()
 	}
 }
 
-// RenewAnewLocked has the lock renewed as the holder wants from now on, or not.
-func (h *Held) RenewAnewLocked(w *Want) {
-	if w.Renewed {
+// RenewFromNow has the lock renewed as its holder wants, which has changed, from now on, or not.
+func (h *Held) RenewFromNow(renewed bool, maxHold time.Duration) {
+	h.Lock()
+	defer h.Unlock()
+	w := &h.Holder.Want
+	if w.Renewed, w.MaxHold = renewed, maxHold; renewed {
 		h.Term.Renew(h.Now(), w)
 	}
-	h.GoOnLocked(w.Renewed)
+	h.goOnLocked()
 }
 
 // LeaveLocked ends a hold of a lock. exclusive is false if another may have it.

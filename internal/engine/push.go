@@ -167,7 +167,7 @@ func (g *Engine) sweep(node int) {
 			g.names.each(func(e *Entry) {
 				for t := range e.Name.Terms {
 					if t.Tracked {
-						all = append(all, t.To().(Holding).base())
+						all = append(all, t.To().(*Held))
 					}
 				}
 			})

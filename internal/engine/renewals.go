@@ -117,8 +117,9 @@ func (r *renewals) renew(h *Held) {
 	}
 	g := r.engine
 	g.listen()
-	extend := h.of().NewRenewal()
+	extend := h.NewExtend(nil)
 	extend.renewal, extend.counted = extend, g.Begin()
+	g.Events.Renews(&extend.Round)
 	var room [usualNodes]lock.Act
 	h.Lock() // until it can be given up
 	r.mu.Lock()
@@ -216,7 +217,7 @@ func (h *Held) stopRenewingLocked() {
 	renewed := h.Term.Renewal != nil
 	h.Term.Renewal = nil
 	h.Term.Tracked = false
-	if renewed && h.of().Awaited() && h.Term.At(h.Now()) == quorum.Held {
+	if renewed && h.Holder.awaited() && h.Term.At(h.Now()) == quorum.Held {
 		h.engine.renewals.schedule(h, h.Term.Deadline()) // no renewal will notice its end
 	} else {
 		h.engine.renewals.cancel(h)
@@ -235,21 +236,12 @@ func (h *Held) ArmLocked() {
 		case h.AtLocked(now) != quorum.Held:
 			h.Term.Tracked = false
 			return
-		case !h.Term.Tracked && !h.of().Awaited():
+		case !h.Term.Tracked && !h.Holder.awaited():
 			return
 		}
 		due = now.Add(h.Term.Remaining(now)) // MaxHold: its end is awaited
 	}
 	h.engine.renewals.schedule(h, due)
-}
-
-// AwaitLocked has the end of the lock noticed, though nobody asks how it stands.
-func (h *Held) AwaitLocked(now time.Time) {
-	if h.Term.Renewal == nil && h.over == nil {
-		h.engine.renewals.schedule(h, h.Term.Deadline())
-	}
-	h.ArmLocked()
-	h.AtLocked(now)
 }
 
 // goesOn reports whether a lock that is due is to be renewed. Otherwise it was due only so that its end is noticed, or its renewals end:

@@ -53,10 +53,10 @@ func TestAutoExtend_ARenewalCanBeGivenUpFromWhenItIsCounted(t *testing.T) {
 	g := unanswered(t, clock.System())
 	h, r := renewed(g, "name", time.Hour), &g.renewals
 	begun, locked, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	h.of().(*holding).begun = func() {
+	g.Events = renewing{begun: func() {
 		close(begun)
 		<-locked
-	}
+	}}
 	go func() {
 		defer close(ended)
 		r.renew(h)
@@ -98,32 +98,22 @@ func (nobody) Stuck(string, *Stuck)                            {}
 func (nobody) Healed(string, int)                              {}
 func (nobody) Opposed(string, string)                          {}
 
-// holding is what a program has of a lock that nothing comes of.
-type holding struct {
-	Held
-	want  Want
-	begun func() // when a renewal begins
+func (nobody) Over(*Held, quorum.Ending) {}
+func (nobody) Renews(*Round)             {}
+
+// renewing hears of renewals.
+type renewing struct {
+	nobody
+	begun func()
 }
 
-func (h *holding) Awaited() bool { return false }
-
-func (h *holding) Ended(quorum.Ending) {}
-
-func (h *holding) NewRenewal() *Extend {
-	x := new(Extend)
-	h.Prepare(x)
-	if h.begun != nil {
-		h.begun()
-	}
-	return x
-}
+func (r renewing) Renews(*Round) { r.begun() }
 
 // renewed returns a lock that has just been taken and is renewed.
 func renewed(g *Engine, key string, ttl time.Duration) *Held {
-	h := &holding{want: Want{TTL: ttl, Renewed: true}}
+	h := &Held{First: Holder{Want: Want{TTL: ttl, Renewed: true}}}
 	e := g.Enter(key)
 	defer e.Unlock()
-	e.AdoptLocked(h, form.ID{Key: "name", Token: "token"}, *quorum.NewLease(1, quorum.Grant{Start: g.Clock.Now(), TTL: ttl}), &h.want)
-	h.ArmLocked()
-	return &h.Held
+	e.AdoptLocked(h, form.ID{Key: "name", Token: "token"}, *quorum.NewLease(1, quorum.Grant{Start: g.Clock.Now(), TTL: ttl}))
+	return h
 }

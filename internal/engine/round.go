@@ -112,8 +112,8 @@ func (r *Round) answeredLocked(acts []lock.Act, tag wire.Tag, reply *wire.Reply)
 	return acts
 }
 
-// AllLocked returns a channel that is closed when all nodes have answered, or have not in time. Some are to answer.
-func (r *Round) AllLocked() <-chan struct{} {
+// allLocked returns a channel that is closed when all nodes have answered, or have not in time. Some are to answer.
+func (r *Round) allLocked() <-chan struct{} {
 	if r.all == nil {
 		r.all = make(chan struct{})
 	}

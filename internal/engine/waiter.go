@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// Waiter is a call that waits for a name: the Of of its [Call]. It is woken when it has one of Round, Offered, Given and Foreign, which it
+// may find long after that: when the lock that was passed on has expired, or its context has ended. With a Round it stays at the head of
+// the queue until it tells what came of it; with a lock, or where data is in the way, it has left the queue. All but Woken is under the
+// mutex of the entry.
+type Waiter struct {
+	Call
+	For     any           // the call of the program; nil if none is told of its rounds
+	By      any           // what the program has of the Waiter
+	Token   string        // of its next round; "" is a random one
+	Several bool          // it takes the locks of other names too, in rounds of its own
+	Woken   chan struct{} // has room for one
+
+	Round   *Acquire // that has been begun for it
+	Offered bool     // a round over several names is to begin
+	Given   *Given   // the lock that was passed on to it
+	Foreign bool     // the lock cannot become free: data of another program is in the way
+}
+
+// Given is a lock that was passed on to a holder.
+type Given struct {
+	Holder
+	Held *Held
+	Hold quorum.Hold
+}
+
+// Waiting is what an Entry has of the calls that wait. It is under the mutex of the entry.
+type Waiting struct {
+	Lost      any         // what the program has made of the last round that was lost; nil if none was since the lock was won or passed on
+	RingNoted time.Time   // when the program was last told of a ring of calls; zero if never
+	timer     clock.Timer // for the Tick of the name; nil if it never asked for one
+	notice    clock.Timer // for Events.WaitsLong; nil if it was never set
+	noting    bool        // notice is set
+}
+
+// waitsLocked makes room for what is known of the calls that wait.
+func (e *Entry) waitsLocked(w *Waiter) {
+	w.Call.Of = w
+	if e.Waiting == nil {
+		e.Waiting = new(Waiting)
+	}
+}
+
+// WaitLocked puts a call into the queue.
+func (e *Entry) WaitLocked(w *Waiter) {
+	e.waitsLocked(w)
+	e.doLocked(e.Name.Wait(nil, &w.Call))
+}
+
+// WaitOnLocked makes a first call wait, the round of which has not won: it finds the round, and goes on.
+func (e *Entry) WaitOnLocked(first *Call, w *Waiter, r *Acquire) {
+	e.waitsLocked(w)
+	e.Name.WaitOn(first, &w.Call)
+	w.Round = r
+	w.wake()
+}
+
+// GiveUpLocked ends the wait of a call, unless it has ended.
+func (e *Entry) GiveUpLocked(w *Waiter) { e.doLocked(e.Name.Leave(nil, &w.Call)) }
+
+// offeredLocked begins a round for the call.
+func (w *Waiter) offeredLocked(e *Entry) {
+	if w.Several {
+		w.Offered = true
+	} else {
+		w.Round = e.AskLocked(&w.Call, w.Token, w.For)
+	}
+	w.wake()
+}
+
+// wake does not block.
+func (w *Waiter) wake() {
+	select {
+	case w.Woken <- struct{}{}:
+	default: // it has not looked yet
+	}
+}
+
+// NextLocked returns the call that waits here to which a lock is to be passed on; nil if the lock is to be released.
+func (h *Held) NextLocked(from *Hold) *Waiter {
+	to := h.Name.Next(&h.Term, &from.Hold)
+	if to == nil {
+		return nil
+	}
+	return to.Of.(*Waiter)
+}
+
+// PassLocked passes the lock on to the call that NextLocked has returned, as a holder.
+func (h *Held) PassLocked(from *Hold, to *Waiter, by Holder) {
+	next := &Given{Holder: by, Held: h}
+	h.Holder = &next.Holder
+	acts, hold := h.Name.Pass(nil, &h.Term, &from.Hold, &next.Want)
+	from.endLocked(true)
+	h.doLocked(acts)
+	next.Fence, next.Hold = h.Term.Fence(), hold
+	h.goOnLocked()
+	h.Waiting.Lost = nil
+	to.Given = next
+	to.wake()
+}
+
+// NoteWait has the program told when a wait for the name has lasted for long.
+func (e *Entry) NoteWait(long time.Duration) {
+	e.Lock()
+	defer e.Unlock()
+	if w := e.Waiting; !w.noting {
+		w.noteLocked(e, long)
+	}
+}
+
+func (w *Waiting) noteLocked(e *Entry, after time.Duration) {
+	w.noting = true
+	if w.notice == nil {
+		w.notice = e.engine.Clock.AfterFunc(after, func() { e.engine.Events.WaitsLong(e) })
+	} else {
+		w.notice.Reset(after)
+	}
+}
+
+// NoteAgainLocked has the program told once more.
+func (e *Entry) NoteAgainLocked(after time.Duration) { e.Waiting.noteLocked(e, after) }
+
+// WaitersLocked returns the call that has waited for the longest, and how many wait. If none does, the program is no longer told.
+func (e *Entry) WaitersLocked() (first *Waiter, n int) {
+	calls := e.Name.Waiting()
+	if len(calls) == 0 {
+		e.Waiting.noting = false
+		return nil, 0
+	}
+	return calls[0].Of.(*Waiter), len(calls)
+}
+
+// stop ends what goes on by itself.
+func (w *Waiting) stop() {
+	for _, t := range []clock.Timer{w.timer, w.notice} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+}
