@@ -154,7 +154,7 @@ func (l *Locker) attempt(ctx context.Context, req *request) (*Lock, error) {
 func (l *Locker) acquire(ctx context.Context, req *request) (lock *Lock, split bool, err error) {
 	c := engine.Call{Want: &req.Want, Metadata: req.metadata, Block: req.block}
 	e := l.engine.Enter(req.key)
-	r := l.beginLocked(e, &c, req)
+	r := e.AskLocked(&c, req.token, req.call)
 	e.Unlock()
 	outcome := r.Wait(ctx, nil)
 	e.Lock()

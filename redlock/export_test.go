@@ -91,11 +91,11 @@ type Waiter struct{ waiter *waiter }
 func Join(l *Locker, name string, opts ...LockOption) (Waiter, error) {
 	var req request
 	err := l.request(&req, name, opts)
-	return Waiter{l.join(context.Background(), &req, nil)}, err
+	return Waiter{l.join(context.Background(), &req, false)}, err
 }
 
 // HasOffer reports whether the call was woken for what it has not looked at.
-func (w Waiter) HasOffer() bool { return len(w.waiter.woken) > 0 }
+func (w Waiter) HasOffer() bool { return len(w.waiter.Woken) > 0 }
 
 // GiveUp goes on with the call when ctx has ended, and returns what Lock returns.
 func (w Waiter) GiveUp(ctx context.Context) (*Lock, error) { return w.waiter.look(ctx) }

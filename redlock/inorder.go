@@ -50,17 +50,17 @@ func (t *together) over(ctx context.Context, lost *attempt) bool {
 func (t *together) queue(
 	ctx context.Context, i int, lost *attempt, turns *int, impatient <-chan struct{},
 ) (locks []*Lock, _ *attempt, err error) {
-	w := t.locker.join(ctx, &t.all[i], t)
+	w := t.locker.join(ctx, &t.all[i], true)
 	e := w.entry
 	defer func() {
 		e.Lock()
-		e.GiveUpLocked(&w.Call) // unless it has the locks
+		e.GiveUpLocked(&w.Waiter) // unless it has the locks
 		e.Unlock()
 	}()
 	w.noteWait()
 	for *turns < maxTurns {
 		select {
-		case <-w.woken:
+		case <-w.Woken:
 		case <-impatient:
 		case <-ctx.Done():
 			w.logRing()
@@ -68,8 +68,8 @@ func (t *together) queue(
 			w.logRing()
 		}
 		e.Lock()
-		offered, refused := w.offered, w.refused
-		w.offered = false
+		offered, refused := w.Offered, w.refused
+		w.Offered = false
 		if !offered && refused == nil {
 			lost.refusal = ofSeveral(w.lastLocked(lost.refusal))
 		}
@@ -87,7 +87,7 @@ func (t *together) queue(
 		leaves := lost.blocked >= 0 && lost.blocked != i || lost.scattered() || t.over(ctx, lost)
 		e.Lock()
 		if e.GiveBackLocked(lost.parts[i].Acquire); !leaves {
-			w.waiting().last = lost.refusal
+			e.Waiting.Lost = lost.refusal
 		}
 		if !leaves || lost.Blocks(lost.others[i]) { // otherwise the next call has its turn at once, since nobody holds this name
 			e.LostLocked(lost.parts[i].Acquire, &w.Call)

@@ -6,26 +6,8 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
-
-// beginLocked asks for a lock under a token of its own.
-func (l *Locker) beginLocked(e *engine.Entry, c *engine.Call, req *request) *engine.Acquire {
-	r := new(engine.Acquire)
-	r.Of = req.call
-	l.events.begin(&r.Round)
-	e.AskLocked(r, c, l.newToken(req))
-	return r
-}
-
-// newToken returns the token of the next round of a call: that which its source has made, or a random one.
-func (l *Locker) newToken(req *request) string {
-	if req.token != "" {
-		return req.token
-	}
-	return token.WithMetadata(token.Random(l.engine.Self), req.metadata)
-}
 
 // wonLocked makes the lock that a round has won for a request.
 func (l *Locker) wonLocked(e *engine.Entry, c *engine.Call, r *engine.Acquire, req *request) *Lock {
@@ -43,8 +25,14 @@ func (e *events) begin(r *engine.Round) {
 	}
 }
 
-// Renews makes a renewal a call.
-func (p program) Renews(r *engine.Round) { r.Of = p.newCall(context.Background()) }
+// Began notes that an acquire begins, and makes a renewal a call.
+func (p program) Began(r *engine.Round) {
+	if r.Renewal() != nil {
+		r.Of = p.newCall(context.Background())
+		return
+	}
+	p.events.begin(r)
+}
 
 // callOf returns the call that a round or a holder is of. It is nil if nobody wants its number.
 func callOf(of any) *call {

@@ -147,10 +147,9 @@ func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lo
 			c = &at.Call
 		}
 		r.Of = reqs[i].call
-		l.events.begin(&r.Round)
 		a.parts[i] = engine.Part{Acquire: r, Key: reqs[i].key, Call: c}
 	}
-	a.Ask(l.engine, l.newToken(first), a.parts)
+	a.Ask(l.engine, first.token, first.metadata, a.parts)
 	if a.Wait(ctx) {
 		locks := make([]*Lock, len(reqs))
 		for i := range rounds {

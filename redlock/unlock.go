@@ -111,11 +111,11 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 // passLocked gives a lock that an Unlock gives up to the next waiter of its name in this Locker, if there is one and it may.
 func (l *Lock) passLocked(unlock *call) bool {
 	h, locker := l.held, l.locker
-	to := h.Name.Next(&h.Term, &l.hold.Hold)
+	to := h.NextLocked(&l.hold)
 	if to == nil {
 		return false
 	}
-	w := to.Of.(*waiter)
+	w := to.By.(*waiter)
 	if locker.events.wants(kindEnds) {
 		locker.endedLocked(h, event.End{Err: ErrReleased}, unlock)
 	}
@@ -123,9 +123,7 @@ func (l *Lock) passLocked(unlock *call) bool {
 		engine.Holder
 		handle Lock
 	}{Holder: locker.holder(&w.req)}
-	next.handle = Lock{locker: locker, held: h, holder: &next.Holder, hold: engine.Hold{Hold: h.PassLocked(&l.hold, &next.Holder)}}
+	next.handle = Lock{locker: locker, held: h, holder: &next.Holder, hold: engine.Hold{Hold: h.PassLocked(&l.hold, to, &next.Holder)}}
 	w.lock = &next.handle
-	w.waiting().last = nil
-	w.wake()
 	return true
 }

@@ -24,7 +24,7 @@ func (l *Locker) wait(ctx context.Context, req *request) (*Lock, error) {
 	w.noteWait()
 	for {
 		select {
-		case <-w.woken:
+		case <-w.Woken:
 		case <-ctx.Done():
 			w.logRing()
 		case <-l.engine.Closing().Done():
@@ -42,9 +42,9 @@ func (l *Locker) first(ctx context.Context, req *request) (*waiter, *Lock) {
 	e, c := l.engine.Enter(req.key), engine.Call{Want: &req.Want, Metadata: req.metadata}
 	if !e.Name.First(&c) {
 		defer e.Unlock()
-		return l.joinLocked(ctx, e, req, nil), nil
+		return l.joinLocked(ctx, e, req, false), nil
 	}
-	r, returned := l.beginLocked(e, &c, req), false
+	r, returned := e.AskLocked(&c, req.token, req.call), false
 	defer func() {
 		if !returned { // the log panics
 			l.waitOn(ctx, e, &c, r, req).abandon()
@@ -65,32 +65,30 @@ func (l *Locker) first(ctx context.Context, req *request) (*waiter, *Lock) {
 func (l *Locker) waitOn(ctx context.Context, e *engine.Entry, first *engine.Call, r *engine.Acquire, req *request) *waiter {
 	e.Lock()
 	defer e.Unlock()
-	w := l.newWaiter(ctx, e, req, nil, r.Grant().Start)
-	e.Name.WaitOn(first, &w.Call)
-	w.round = r
-	w.wake()
+	w := l.newWaiter(ctx, e, req, false, r.Grant().Start)
+	e.WaitOnLocked(first, &w.Waiter, r)
 	return w
 }
 
-// join puts a call into the queue: for one name, or for that of req among all, after a round that was lost.
-func (l *Locker) join(ctx context.Context, req *request, all *together) *waiter {
+// join puts a call into the queue: for one name, or for that of req among several, after a round that was lost.
+func (l *Locker) join(ctx context.Context, req *request, several bool) *waiter {
 	e := l.engine.Enter(req.key)
 	defer e.Unlock()
-	return l.joinLocked(ctx, e, req, all)
+	return l.joinLocked(ctx, e, req, several)
 }
 
-func (l *Locker) joinLocked(ctx context.Context, e *engine.Entry, req *request, all *together) *waiter {
-	w := l.newWaiter(ctx, e, req, all, l.engine.Clock.Now())
-	e.WaitLocked(&w.Call)
+func (l *Locker) joinLocked(ctx context.Context, e *engine.Entry, req *request, several bool) *waiter {
+	w := l.newWaiter(ctx, e, req, several, l.engine.Clock.Now())
+	e.WaitLocked(&w.Waiter)
 	return w
 }
 
 // newWaiter makes a call that is about to wait.
-func (l *Locker) newWaiter(ctx context.Context, e *engine.Entry, req *request, all *together, since time.Time) *waiter {
-	w := &waiter{locker: l, entry: e, ctx: ctx, since: since, req: *req, all: all, woken: make(chan struct{}, 1)}
-	w.Call = engine.Call{Want: &w.req.Want, Metadata: w.req.metadata, Of: w, Lost: all != nil}
-	if e.Waiters == nil {
-		e.Waiters = new(waiting)
+func (l *Locker) newWaiter(ctx context.Context, e *engine.Entry, req *request, several bool, since time.Time) *waiter {
+	w := &waiter{locker: l, entry: e, ctx: ctx, since: since, req: *req}
+	w.Waiter = engine.Waiter{
+		Call: engine.Call{Want: &w.req.Want, Metadata: req.metadata, Lost: several}, For: req.call, By: w, Token: req.token,
+		Several: several, Woken: make(chan struct{}, 1),
 	}
 	return w
 }
@@ -100,8 +98,8 @@ func (l *Locker) newWaiter(ctx context.Context, e *engine.Entry, req *request, a
 func (w *waiter) look(ctx context.Context) (*Lock, error) {
 	l, e := w.locker, w.entry
 	e.Lock()
-	r := w.round
-	w.round = nil
+	r := w.Round
+	w.Round = nil
 	switch {
 	case w.lock != nil:
 		e.Unlock()
@@ -116,7 +114,7 @@ func (w *waiter) look(ctx context.Context) (*Lock, error) {
 	if r.Wait(ctx, nil) == quorum.Done {
 		e.Lock()
 		defer e.Unlock()
-		w.waiting().last = nil
+		e.Waiting.Lost = nil
 		return l.wonLocked(e, &w.Call, r, &w.req), nil
 	}
 	var err error
@@ -136,10 +134,10 @@ func (w *waiter) look(ctx context.Context) (*Lock, error) {
 	e.Lock()
 	defer e.Unlock()
 	if err != nil {
-		e.GiveUpLocked(&w.Call)
+		e.GiveUpLocked(&w.Waiter)
 		return nil, err
 	}
-	w.waiting().last, w.req.token = refusal, next.token
+	e.Waiting.Lost, w.Token, w.req.token = refusal, next.token, next.token
 	e.LostLocked(r, &w.Call)
 	return nil, nil
 }
@@ -157,7 +155,7 @@ func (w *waiter) abandon() {
 // the mutex.
 func (w *waiter) leaveLocked(ctx context.Context, stopped *QuorumError) error {
 	refusal := w.lastLocked(stopped)
-	w.entry.GiveUpLocked(&w.Call)
+	w.entry.GiveUpLocked(&w.Waiter)
 	w.entry.Unlock()
 	return w.locker.refused(ctx, refusal)
 }

@@ -76,40 +76,30 @@ func (l *Locker) logLongWait(level slog.Level, message string, args ...any) {
 	}
 }
 
-// noteWait sets the timer of logWait for a call that has joined the queue, unless it is set or nobody wants the line.
+// noteWait has the wait of a call that has joined the queue logged when it is long, unless nobody wants the line.
 func (w *waiter) noteWait() {
-	if !w.locker.events.logs(slog.LevelWarn) {
-		return
-	}
-	w.entry.Lock()
-	defer w.entry.Unlock()
-	switch q := w.waiting(); {
-	case q.noting:
-	case q.notice == nil:
-		l, e := w.locker, w.entry // and not w, which is over before the name is forgotten
-		q.noting, q.notice = true, l.engine.Clock.AfterFunc(longWait, func() { l.logWait(e) })
-	default:
-		q.noting = true
-		q.notice.Reset(longWait)
+	if w.locker.events.logs(slog.LevelWarn) {
+		w.entry.NoteWait(longWait)
 	}
 }
 
-// logWait logs the wait of the call that has waited for the longest for a name, if that is long.
-func (l *Locker) logWait(e *engine.Entry) {
+// WaitsLong logs the wait of the call that has waited for the longest for a name, if that is long.
+func (p program) WaitsLong(e *engine.Entry) {
+	l := p.Locker
 	e.Lock()
-	now, q, calls := l.engine.Clock.Now(), e.Waiters.(*waiting), e.Name.Waiting()
-	if q.noting = len(calls) > 0; !q.noting {
+	first, n := e.WaitersLocked()
+	if first == nil {
 		e.Unlock()
 		return
 	}
-	w, n := calls[0].Of.(*waiter), len(calls)
-	waited := now.Sub(w.since)
+	w := first.By.(*waiter)
+	waited := l.engine.Clock.Now().Sub(w.since)
 	if waited < longWait {
-		q.notice.Reset(longWait - waited)
+		e.NoteAgainLocked(longWait - waited)
 		e.Unlock()
 		return
 	}
-	q.notice.Reset(logPeriod)
+	e.NoteAgainLocked(logPeriod)
 	refusal := w.lastLocked(nil)
 	_, metadata := e.Name.Holder()
 	e.Unlock()
@@ -194,10 +184,10 @@ func (p program) Opposed(wanted, held string) {
 func (l *Locker) logRingOnce(e *engine.Entry, ring []string, others string) {
 	e.Lock()
 	now := l.engine.Clock.Now()
-	q, waited := e.Waiters.(*waiting)
-	again := !waited || !q.ringLogged.IsZero() && now.Sub(q.ringLogged) < logPeriod
+	q := e.Waiting
+	again := q == nil || !q.RingNoted.IsZero() && now.Sub(q.RingNoted) < logPeriod
 	if !again {
-		q.ringLogged = now
+		q.RingNoted = now
 	}
 	_, metadata := e.Name.Holder()
 	e.Unlock()
@@ -215,7 +205,7 @@ func (l *Locker) waitingFor(name string) (waiting []context.Context) {
 	}
 	defer e.Unlock()
 	for _, c := range e.Name.Waiting() {
-		waiting = append(waiting, c.Of.(*waiter).ctx)
+		waiting = append(waiting, c.Of.(*engine.Waiter).By.(*waiter).ctx)
 	}
 	return waiting
 }

@@ -80,17 +80,23 @@ type Events interface {
 	Settled(r *Round)
 	// Over reports that a lock is over, and not by a release, whose holder the program has waiting. It sets the Since of that to 0.
 	Over(h *Held, how quorum.Ending)
+	// Refused reports that the wait of a call has ended, as data of another program is in the way that stays.
+	Refused(w *Waiter)
 	// Stuck reports that keys without a TTL have been in the way for long.
 	Stuck(key string, s *Stuck)
 	// Turn reports that this process has passed its turn to the first of the processes that wait, or has received it.
 	Turn(key string, waiting int, received bool)
 
+	// Began reports that a round begins, so that the program may set Began; that of a renewal, so that it may set Of. The caller may have a
+	// mutex, or not.
+	Began(r *Round)
+
 	// The caller of these has no mutex.
 
-	// Renews reports that a renewal begins, before its round does, so that the program may set Of.
-	Renews(r *Round)
 	// Ended reports the outcome of a round, which is not Undecided, before the wait for it ends.
 	Ended(r *Round)
+	// WaitsLong reports that calls have waited for a name for as long as [Entry.NoteWait] said.
+	WaitsLong(e *Entry)
 	// Healed reports that a node has deleted a key without a TTL.
 	Healed(key string, node int)
 	// Opposed takes the message that a call of another process waits for one key, and holds another.

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -21,38 +20,9 @@ type Entry struct {
 	// entries.
 	mu      sync.Mutex
 	Name    lock.Name // which the program may ask; what it does goes through the Entry
-	Waiters Waiters   // nil before a call has waited
+	Waiting *Waiting  // nil before a call has waited
 	gone    bool      // the Engine has discarded it; the locks and rounds that it had go on
 	settled *Round    // the first of the rounds that have ended since mu was taken; each knows the next
-}
-
-// Waiters is what the program has of the calls that wait for a name, with a [Waiting] in it.
-type Waiters interface {
-	base() *Waiting
-	// Stop ends what goes on by itself.
-	Stop()
-}
-
-// Waiting is what an Entry has of the calls that wait.
-type Waiting struct {
-	timer clock.Timer // for the Tick of the name; nil if it never asked for one
-}
-
-func (w *Waiting) base() *Waiting { return w }
-
-// Stop is part of [Waiters].
-func (w *Waiting) Stop() {
-	if w.timer != nil {
-		w.timer.Stop()
-	}
-}
-
-// Waiter is a call that waits: the Of of its [Call]. Its methods are called under the mutex of the entry.
-type Waiter interface {
-	// Offered begins a round for the call.
-	Offered()
-	// Refused ends its wait, as the lock cannot become free.
-	Refused()
 }
 
 // Lock takes the mutex.
@@ -84,8 +54,8 @@ func (e *Entry) LingerLocked() {
 // goneLocked ends what goes on by itself.
 func (e *Entry) goneLocked() {
 	e.gone = true
-	if e.Waiters != nil {
-		e.Waiters.Stop()
+	if e.Waiting != nil {
+		e.Waiting.stop()
 	}
 }
 
@@ -170,9 +140,11 @@ func (e *Entry) actLocked(act *lock.Act) {
 		r := act.To.(*Round)
 		r.timer = e.engine.Clock.AfterFunc(e.engine.Timeout, r.again)
 	case lock.Offer:
-		act.Call.Of.(Waiter).Offered()
+		act.Call.Of.(*Waiter).offeredLocked(e)
 	case lock.Refuse:
-		act.Call.Of.(Waiter).Refused()
+		w := act.Call.Of.(*Waiter)
+		e.engine.Events.Refused(w)
+		w.wake()
 	case lock.Wake:
 		e.wakeLocked(act.At)
 	case lock.Listen:
@@ -190,10 +162,10 @@ func (e *Entry) actLocked(act *lock.Act) {
 
 // wakeLocked has tick called at an instant.
 func (e *Entry) wakeLocked(at time.Time) {
-	if e.Waiters == nil || e.gone { // nobody waits
+	if e.Waiting == nil || e.gone { // nobody waits
 		return
 	}
-	w, wait := e.Waiters.base(), at.Sub(e.engine.Clock.Now())
+	w, wait := e.Waiting, at.Sub(e.engine.Clock.Now())
 	if w.timer == nil {
 		w.timer = e.engine.Clock.AfterFunc(wait, e.tick)
 	} else {

@@ -5,13 +5,26 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/token"
 )
 
-// AskLocked begins a round in which a call takes the lock under a token of its own.
-func (e *Entry) AskLocked(a *Acquire, c *Call, token string) {
+// AskLocked begins a round in which a call takes the lock, under a token or a random one, for a call of the program.
+func (e *Entry) AskLocked(c *Call, token string, of any) *Acquire {
+	a := new(Acquire)
+	a.Of = of
 	a.begin(&a.acquire.Round, e, nil)
+	e.engine.Events.Began(&a.Round)
 	var room [usualNodes]lock.Act
-	e.doLocked(e.Name.Ask(room[:0], &a.acquire, c, token, &a.Round))
+	e.doLocked(e.Name.Ask(room[:0], &a.acquire, c, e.engine.token(token, c.Metadata), &a.Round))
+	return a
+}
+
+// token returns the token of a round: a random one in the place of "".
+func (g *Engine) token(made, metadata string) string {
+	if made != "" {
+		return made
+	}
+	return token.WithMetadata(token.Random(g.Self), metadata)
 }
 
 // WonLocked makes h what the round of a call has won, for its first holder, and returns that one's hold.
@@ -27,12 +40,6 @@ func (e *Entry) LostLocked(a *Acquire, c *Call) { e.doLocked(e.Name.Lost(nil, c,
 // SplitLocked reports whether the round is lost, and another may win: see [quorum.Acquire.Split].
 func (a *Acquire) SplitLocked() bool { return a.acquire.Votes().Split() }
 
-// WaitLocked puts a call into the queue, whose Of is a [Waiter].
-func (e *Entry) WaitLocked(c *Call) { e.doLocked(e.Name.Wait(nil, c)) }
-
-// GiveUpLocked ends the wait of a call, unless it has ended.
-func (e *Entry) GiveUpLocked(c *Call) { e.doLocked(e.Name.Leave(nil, c)) }
-
 // NewExtend makes a round that extends the lock, for a call of the program.
 func (h *Held) NewExtend(of any) *Extend {
 	x := new(Extend)
@@ -47,17 +54,6 @@ func (h *Held) Extend(x *Extend, ttl time.Duration, hold *Hold) {
 	h.Lock()
 	h.doLocked(h.Term.Extend(room[:0], &x.extend, ttl, &hold.Hold, &x.Round))
 	h.Unlock()
-}
-
-// PassLocked passes the lock on to the call that Name.Next has returned, for a holder, and returns the hold of that one.
-func (h *Held) PassLocked(from *Hold, next *Holder) quorum.Hold {
-	h.Holder = next
-	acts, hold := h.Name.Pass(nil, &h.Term, &from.Hold, &next.Want)
-	from.endLocked(true)
-	h.doLocked(acts)
-	next.Fence = h.Term.Fence()
-	h.goOnLocked()
-	return hold
 }
 
 // goOnLocked has the lock renewed, or not, as its holder wants.

@@ -119,7 +119,7 @@ func (r *renewals) renew(h *Held) {
 	g.listen()
 	extend := h.NewExtend(nil)
 	extend.renewal, extend.counted = extend, g.Begin()
-	g.Events.Renews(&extend.Round)
+	g.Events.Began(&extend.Round)
 	var room [usualNodes]lock.Act
 	h.Lock() // until it can be given up
 	r.mu.Lock()

@@ -99,7 +99,9 @@ func (nobody) Healed(string, int)                              {}
 func (nobody) Opposed(string, string)                          {}
 
 func (nobody) Over(*Held, quorum.Ending) {}
-func (nobody) Renews(*Round)             {}
+func (nobody) Began(*Round)              {}
+func (nobody) Refused(*Waiter)           {}
+func (nobody) WaitsLong(*Entry)          {}
 
 // renewing hears of renewals.
 type renewing struct {
@@ -107,7 +109,7 @@ type renewing struct {
 	begun func()
 }
 
-func (r renewing) Renews(*Round) { r.begun() }
+func (r renewing) Began(*Round) { r.begun() }
 
 // renewed returns a lock that has just been taken and is renewed.
 func renewed(g *Engine, key string, ttl time.Duration) *Held {

@@ -26,10 +26,12 @@ type Part struct {
 }
 
 // Ask begins the rounds of the parts, which get one token. Their keys differ. The caller has no mutex.
-func (t *Together) Ask(g *Engine, token string, parts []Part) {
+func (t *Together) Ask(g *Engine, token, metadata string, parts []Part) {
+	token = g.token(token, metadata)
 	t.parts, t.sent = parts, make(chan struct{})
 	rounds := make([]*lock.Acquire, len(parts))
 	for i, p := range parts {
+		g.Events.Began(&p.Round)
 		e := g.Enter(p.Key)
 		p.begin(&p.acquire.Round, e, nil)
 		e.Name.Join(&p.acquire, p.Call, token, &p.Round)

@@ -7,10 +7,10 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// Waiter is a call that waits for a name: the Of of its [Call]. It is woken when it has one of Round, Offered, Given and Foreign, which it
-// may find long after that: when the lock that was passed on has expired, or its context has ended. With a Round it stays at the head of
-// the queue until it tells what came of it; with a lock, or where data is in the way, it has left the queue. All but Woken is under the
-// mutex of the entry.
+// Waiter is a call that waits for a name: the Of of its [Call]. It is woken when it has a Round or is Offered one, when a lock was
+// passed on to it, and when it is refused, which it may find long after that: when that lock has expired, or its context has ended. With a
+// Round it stays at the head of the queue until it tells what came of it; with a lock or a refusal it has left the queue. All but Woken is
+// under the mutex of the entry.
 type Waiter struct {
 	Call
 	For     any           // the call of the program; nil if none is told of its rounds
@@ -21,15 +21,6 @@ type Waiter struct {
 
 	Round   *Acquire // that has been begun for it
 	Offered bool     // a round over several names is to begin
-	Given   *Given   // the lock that was passed on to it
-	Foreign bool     // the lock cannot become free: data of another program is in the way
-}
-
-// Given is a lock that was passed on to a holder.
-type Given struct {
-	Holder
-	Held *Held
-	Hold quorum.Hold
 }
 
 // Waiting is what an Entry has of the calls that wait. It is under the mutex of the entry.
@@ -93,18 +84,17 @@ func (h *Held) NextLocked(from *Hold) *Waiter {
 	return to.Of.(*Waiter)
 }
 
-// PassLocked passes the lock on to the call that NextLocked has returned, as a holder.
-func (h *Held) PassLocked(from *Hold, to *Waiter, by Holder) {
-	next := &Given{Holder: by, Held: h}
-	h.Holder = &next.Holder
-	acts, hold := h.Name.Pass(nil, &h.Term, &from.Hold, &next.Want)
+// PassLocked passes the lock on to the call that NextLocked has returned, as a holder, and returns the hold of that one.
+func (h *Held) PassLocked(from *Hold, to *Waiter, by *Holder) quorum.Hold {
+	h.Holder = by
+	acts, hold := h.Name.Pass(nil, &h.Term, &from.Hold, &by.Want)
 	from.endLocked(true)
 	h.doLocked(acts)
-	next.Fence, next.Hold = h.Term.Fence(), hold
+	by.Fence = h.Term.Fence()
 	h.goOnLocked()
 	h.Waiting.Lost = nil
-	to.Given = next
 	to.wake()
+	return hold
 }
 
 // NoteWait has the program told when a wait for the name has lasted for long.
