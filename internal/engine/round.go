@@ -21,14 +21,19 @@ type Round struct {
 
 	entry    *Entry
 	held     *Held         // that is extended or released; nil for an acquire
+	lost     *lost         // nil before the outcome, and if that is Done
 	renewal  *Extend       // that it is in; nil if it is no renewal, for which nobody waits
-	why      []error       // why each node did not say yes, as it was at the outcome; nil before, and if that is Done
 	done     chan struct{} // closed once the outcome is there
 	all      chan struct{} // closed once all nodes have answered; nil if nobody waits for that
 	timer    clock.Timer   // ends the wait for the clean-up, or that of Again
 	next     *Round        // see Entry.settled
-	split    bool
 	releases bool
+}
+
+// lost is what the nodes had answered at an outcome that is not Done.
+type lost struct {
+	why   []error // why each node did not say yes
+	split bool    // some have granted an acquire that was denied
 }
 
 // Acquire is a round that asks for a lock that nobody holds.
@@ -62,7 +67,7 @@ func (r *Round) Held() *Held { return r.held }
 func (r *Round) Releases() bool { return r.releases }
 
 // Split reports whether an acquire was denied though some nodes have granted it.
-func (r *Round) Split() bool { return r.split }
+func (r *Round) Split() bool { return r.lost != nil && r.lost.split }
 
 // Renewal returns the renewal that the round is; nil if it is none.
 func (r *Round) Renewal() *Extend { return r.renewal }
@@ -144,13 +149,13 @@ func (r *Round) settleLocked() {
 	*last = r
 }
 
-// outcomeLocked keeps what the nodes have answered up to the outcome, as late answers change that.
+// outcomeLocked keeps what the nodes have answered up to the outcome. Late answers change what the [lock.Round] says, which is for the rules.
 func (r *Round) outcomeLocked(outcome quorum.Outcome) {
 	if outcome != quorum.Done {
-		r.why = make([]error, r.Nodes())
-		for i := range r.why {
-			r.why[i] = r.reason(i)
-			r.split = r.split || outcome == quorum.Denied && r.held == nil && r.Answer(i) == quorum.Yes
+		r.lost = &lost{why: make([]error, r.Nodes())}
+		for i := range r.lost.why {
+			r.lost.why[i] = r.reason(i)
+			r.lost.split = r.lost.split || outcome == quorum.Denied && r.held == nil && r.Answer(i) == quorum.Yes
 		}
 	}
 	if r.held == nil {
@@ -219,8 +224,8 @@ func (r *Round) Took() time.Duration { return r.entry.engine.Clock.Now().Sub(r.G
 
 // Why returns why the yes of node i was missing at the outcome, or is until now; nil if it counts.
 func (r *Round) Why(i int) error {
-	if r.why != nil {
-		return r.why[i]
+	if r.lost != nil {
+		return r.lost.why[i]
 	}
 	return r.reason(i)
 }

@@ -59,7 +59,7 @@ func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
 		votes = a.votes.Begin(r.Nodes, grant)
 	}
 	a.Round = Round{
-		machine: votes, form: of, id: form.ID{Key: n.key, Token: token}, grant: grant, to: to,
+		machine: votes, acquire: votes, form: of, id: form.ID{Key: n.key, Token: token}, grant: grant, to: to,
 	}
 }
 

@@ -14,8 +14,9 @@ import (
 
 // Round is one command for the nodes: an [Acquire], an [Extend] or a [Release]. It is made in place.
 type Round struct {
-	_        noCopy // as answers come while it is in use, and afterwards
-	machine         // nil: an extension that has not had its turn
+	_        noCopy          // as answers come while it is in use, and afterwards
+	machine                  // nil: an extension that has not had its turn
+	acquire  *quorum.Acquire // which the machine is, of a round that asks for a lock
 	form     form.Form
 	id       form.ID // of the lock; an acquire has no number yet
 	grant    quorum.Grant
@@ -47,6 +48,7 @@ func (*noCopy) Unlock() {}
 // machine is what all kinds need of their votes.
 type machine interface {
 	Vote(clock quorum.Clock, node int, answer quorum.Answer, server string) quorum.Actions
+	Late(clock quorum.Clock, node int, answer quorum.Answer, server string) quorum.Actions
 	Stop(clock quorum.Clock) quorum.Actions
 	Nodes() int
 	Pending() int
@@ -124,27 +126,25 @@ func (r *Round) Answered(acts []Act, clock quorum.Clock, tag wire.Tag, reply *wi
 	case tag.What != CleanUp, r.Answer(i) == quorum.No && (errors.Is(reply.Err, nodeerr.ErrForeign) || errors.Is(reply.Err, nodeerr.ErrNoExpiry)):
 		r.Note(i, reply.Err) // of a clean-up if it says more than that the key is there
 	}
-	acquire, _ := r.machine.(*quorum.Acquire)
-	extend, _ := r.machine.(*quorum.Extend)
 	switch {
 	case tag.What == Raise:
-		return r.apply(acts, acquire.Raised(clock, i, reply.Answer))
+		return r.apply(acts, r.acquire.Raised(clock, i, reply.Answer))
 	case tag.What == CleanUp, tag.What == Look:
-		return r.apply(acts, acquire.Released(i))
+		return r.apply(acts, r.acquire.Released(i))
 	case reply.Late && r.detached != nil && reply.Answer == quorum.Yes:
 		return r.cameLate(acts, i)
-	case reply.Late && extend != nil:
-		return r.apply(acts, extend.Late(clock, i, reply.Answer, reply.Server))
-	case reply.Number() > 0 && acquire != nil:
-		return r.apply(acts, acquire.Granted(clock, i, reply.Number(), reply.Server))
+	case reply.Number() > 0 && r.acquire != nil:
+		return r.apply(acts, r.acquire.Granted(clock, i, reply.Number(), reply.Server))
+	case reply.Late:
+		return r.apply(acts, r.Late(clock, i, reply.Answer, reply.Server))
 	}
 	return r.apply(acts, r.Vote(clock, i, reply.Answer, reply.Server))
 }
 
 // Unsent records that some nodes did not accept the command, when the others have it. [Round.Note] notes why.
 func (r *Round) Unsent(acts []Act, clock quorum.Clock, nodes []int) []Act {
-	if acquire, ok := r.machine.(*quorum.Acquire); ok {
-		return r.apply(acts, acquire.Unsent(clock, nodes))
+	if r.acquire != nil {
+		return r.apply(acts, r.acquire.Unsent(clock, nodes))
 	}
 	for _, i := range nodes {
 		acts = r.apply(acts, r.Vote(clock, i, quorum.Unsent, ""))
@@ -281,11 +281,11 @@ func (r *Round) Reason(i int) error {
 	case answer != quorum.Yes: // counted as no without having been asked
 		return errNeverAcquired
 	}
-	if acquire, ok := r.machine.(*quorum.Acquire); ok {
-		switch agrees, open := acquire.Agrees(i); {
+	if r.acquire != nil {
+		switch agrees, open := r.acquire.Agrees(i); {
 		case open:
 			return r.missing()
-		case !agrees && acquire.Slots():
+		case !agrees && r.acquire.Slots():
 			return errOtherSlot
 		case !agrees:
 			return errAhead

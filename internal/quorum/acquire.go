@@ -44,6 +44,11 @@ func (a *Acquire) Vote(clock Clock, node int, answer Answer, server string) Acti
 	return a.decide(clock)
 }
 
+// Late takes an answer that has come late, as any other.
+func (a *Acquire) Late(clock Clock, node int, answer Answer, server string) Actions {
+	return a.Vote(clock, node, answer, server)
+}
+
 // Released reports that a node has answered the release of a lost round, or the observation in its place, or that this has failed.
 func (a *Acquire) Released(node int) Actions {
 	a.ballots[node].released = true

@@ -38,3 +38,8 @@ func (r *Release) Vote(_ Clock, node int, answer Answer, server string) Actions 
 	}
 	return r.conclude(r.outcome())
 }
+
+// Late takes an answer that has come late, as any other.
+func (r *Release) Late(clock Clock, node int, answer Answer, server string) Actions {
+	return r.Vote(clock, node, answer, server)
+}
