@@ -235,7 +235,8 @@ func WithObserver(observer event.Observer, kinds ...event.Kind) Option {
 	})
 }
 
-// WithClock sets the clock that leases are measured on. [clock.System] by default; any other is for tests.
+// WithClock sets the clock that leases are measured on. [clock.System] by default; any other is for tests. It is asked
+// under the mutex of a name, so it must not call the Locker or a Lock.
 func WithClock(lease clock.Clock) Option {
 	return option(func(c *config) { c.settings.Clock = lease })
 }
