@@ -110,11 +110,11 @@ func TestCalls_WithEachKindAndEachOption(t *testing.T) {
 		var came []string
 		for _, c := range calls {
 			cell := ""
-			for i, kind := range [][]redlock.LockOption{nil, {redlock.Shared()}, {redlock.Slots(3)}} {
-				if opts := kind; g.option != nil {
-					kind = append(opts, g.option)
+			for i, opts := range [][]redlock.LockOption{nil, {redlock.Shared()}, {redlock.Slots(3)}} {
+				if g.option != nil {
+					opts = append(opts, g.option)
 				}
-				got, err := c.call(t.Context(), locker, fmt.Sprint(row, c.name, i), kind)
+				got, err := c.call(t.Context(), locker, fmt.Sprint(row, c.name, i), opts)
 				switch {
 				case err == nil:
 					cell += letters[got]

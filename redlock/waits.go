@@ -76,7 +76,7 @@ func (l *Locker) logLongWait(level slog.Level, message string, args ...any) {
 	}
 }
 
-// noteWait has the wait of a call that has joined the queue logged when it is long, unless nobody wants the line.
+// noteWait asks for a line in the log when the call has waited for long, unless nobody wants it.
 func (w *waiter) noteWait() {
 	if w.locker.events.logs(slog.LevelWarn) {
 		w.entry.NoteWait(longWait)

@@ -95,7 +95,8 @@ func (h *Held) Has(by *Holder) bool {
 	return h.Holder == by && h.AtLocked(h.Now()) == quorum.Held
 }
 
-// AwaitLocked has the program hear of the end for a holder, since a time of its own, though nobody asks how the lock stands.
+// AwaitLocked records that the program waits to hear of the end, since a time of its own. The end is noticed though nobody asks how the lock
+// stands.
 func (h *Held) AwaitLocked(by *Holder, since time.Duration) {
 	by.Since = since
 	if h.Term.Renewal == nil && h.over == nil {

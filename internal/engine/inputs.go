@@ -56,7 +56,7 @@ func (h *Held) Extend(x *Extend, ttl time.Duration, hold *Hold) {
 	h.Unlock()
 }
 
-// goOnLocked has the lock renewed, or not, as its holder wants.
+// goOnLocked begins or ends renewals, as the holder wants.
 func (h *Held) goOnLocked() {
 	if h.Holder.Want.Renewed {
 		h.ArmLocked()
@@ -65,7 +65,7 @@ func (h *Held) goOnLocked() {
 	}
 }
 
-// RenewFromNow has the lock renewed as its holder wants, which has changed, from now on, or not.
+// RenewFromNow changes what the holder wants: whether the lock is renewed, and until when, counted from now.
 func (h *Held) RenewFromNow(renewed bool, maxHold time.Duration) {
 	h.Lock()
 	defer h.Unlock()

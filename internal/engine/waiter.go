@@ -34,7 +34,7 @@ type Waiting struct {
 
 // waitsLocked makes room for what is known of the calls that wait.
 func (e *Entry) waitsLocked(w *Waiter) {
-	w.Call.Of = w
+	w.Of = w
 	if e.Waiting == nil {
 		e.Waiting = new(Waiting)
 	}
@@ -97,7 +97,7 @@ func (h *Held) PassLocked(from *Hold, to *Waiter, by *Holder) quorum.Hold {
 	return hold
 }
 
-// NoteWait has the program told when a wait for the name has lasted for long.
+// NoteWait tells the program when a wait for the name has lasted for long ([Events]).
 func (e *Entry) NoteWait(long time.Duration) {
 	e.Lock()
 	defer e.Unlock()
@@ -115,7 +115,7 @@ func (w *Waiting) noteLocked(e *Entry, after time.Duration) {
 	}
 }
 
-// NoteAgainLocked has the program told once more.
+// NoteAgainLocked tells it once more.
 func (e *Entry) NoteAgainLocked(after time.Duration) { e.Waiting.noteLocked(e, after) }
 
 // WaitersLocked returns the call that has waited for the longest, and how many wait. If none does, the program is no longer told.

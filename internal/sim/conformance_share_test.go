@@ -115,7 +115,7 @@ func (s *sharing) step() {
 	if slots := map[string]int{"key-0": 7, "key-1": 1}[key]; s.r.IntN(8) < slots {
 		shared, m.Number = form.Shared{Kind: form.KindSlot, Slots: uint16(1 + s.r.IntN(4))}, uint64(1+slot)
 	}
-	if slots, _ := s.simulated.Taken(key, s.now); shared.Kind.HasSlots() && s.r.IntN(3) > 0 {
+	if slots, _ := s.simulated.Taken(key, s.now); shared.HasSlots() && s.r.IntN(3) > 0 {
 		if at, is := slots[token]; is {
 			m.Number = uint64(1 + at)
 		}
