@@ -202,7 +202,7 @@ func first() (lines []string) {
 func shared(f form.Shared) []string {
 	m := lockID
 	m.Number = 2
-	numbered := f.Kind.HasSlots()
+	numbered := f.HasSlots()
 	lines := append(commands(f),
 		"sharers        "+told(f.Sharers("key", 256)),
 		"mark only      "+made(func(c *wire.Command) { f.Remove(c, "key", form.Seen{}) }),
