@@ -42,7 +42,7 @@ fmt: ## Format all modules
 
 .PHONY: map
 map: ## Print an order of the files of each package of the core, and which uses between them run upward
-	@go run ./internal/layers ./redlock ./internal/engine ./internal/lock ./internal/form ./internal/quorum ./internal/wire ./internal/node
+	@go run ./internal/dev/layers ./redlock ./internal/engine ./internal/lock ./internal/form ./internal/quorum ./internal/wire ./internal/node
 
 .PHONY: lint
 lint: ## Run the linters of .golangci.yml on all modules
@@ -61,7 +61,7 @@ setup: ## Install what the tests need and is missing, or say how
 test: ## Everything that a change must pass: tests and benchmarks of all modules, with the race detector
 	@export QUORUMLOCK_REDIS_IMAGE=$$(integration/image.sh || true)
 	left_out=$$(tools/setup.sh left-out) # which fails in CI, before the tests start
-	go run ./internal/gate $(if $(RACE),,-race=false) $(MODULES)
+	go run ./internal/dev/gate $(if $(RACE),,-race=false) $(MODULES)
 	[[ -z $$left_out ]] || echo "$$left_out"
 
 .PHONY: bare
@@ -69,8 +69,8 @@ bare: ## Run the commands of the README on a bare Debian, without and with make 
 	@tools/bare.sh
 
 .PHONY: api
-api: ## Write the exported API of the released modules to internal/api/api.txt, after a change that is meant
-	@go test $(RACE) -count=1 -run TestAPI ./internal/api -update
+api: ## Write the exported API of the released modules to internal/dev/api/api.txt, after a change that is meant
+	@go test $(RACE) -count=1 -run TestAPI ./internal/dev/api -update
 
 .PHONY: race
 race: ## Test the root module with the race detector: no Docker needed
@@ -95,15 +95,15 @@ fuzz: ## Run every fuzz target for a short time
 
 .PHONY: sim
 sim: ## Run the protocol through simulated schedules, from a random seed on
-	@go run ./internal/sim/prove -seeds $(SEEDS)
+	@go run ./internal/dev/sim/prove -seeds $(SEEDS)
 
 .PHONY: proof
 proof: ## The same from seed 1 on, and with every rule weakened in its turn; write docs/proof.md
-	@go run ./internal/sim/prove -seeds $(SEEDS) -write
+	@go run ./internal/dev/sim/prove -seeds $(SEEDS) -write
 
 .PHONY: trace
-trace: ## Compare what happens in 2,000 schedules with internal/sim/testdata/traces.txt; WRITE=1 writes that, after a change of a rule
-	@go test -count=1 -timeout 15m -run TestDigest ./internal/sim -all $(if $(WRITE),-update)
+trace: ## Compare what happens in 2,000 schedules with internal/dev/sim/testdata/traces.txt; WRITE=1 writes that, after a change of a rule
+	@go test -count=1 -timeout 15m -run TestDigest ./internal/dev/sim -all $(if $(WRITE),-update)
 
 .PHONY: bench
 bench: ## Compare with other lock libraries, for minutes on an idle machine, and write docs/benchmarks.md

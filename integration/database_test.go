@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite"
 
-	"github.com/quorumlock/quorumlock/internal/testdatabase"
+	"github.com/quorumlock/quorumlock/internal/dev/testdatabase"
 	"github.com/quorumlock/quorumlock/redlock/fence"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/testdatabase"
+	"github.com/quorumlock/quorumlock/internal/dev/testdatabase"
 	"github.com/quorumlock/quorumlock/redlock/fence"
 )
 

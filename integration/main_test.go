@@ -10,7 +10,7 @@ import (
 	"github.com/ory/dockertest/v3"
 	"go.uber.org/goleak"
 
-	"github.com/quorumlock/quorumlock/internal/testdatabase"
+	"github.com/quorumlock/quorumlock/internal/dev/testdatabase"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/quorumlock/quorumlock/internal/mutation"
+	"github.com/quorumlock/quorumlock/internal/dev/mutation"
 )
 
 // shared are mutations that the simulator finds too.
