@@ -37,24 +37,29 @@ import (
 //
 // Whatever the result, the lock is over for this handle. Another holder's key is never deleted.
 func (l *Lock) Unlock(ctx context.Context) (err error) {
-	h, locker := l.held, l.locker
-	call, passed := locker.newCall(ctx), false
+	e, call, passed := &l.locker.events, l.locker.newCall(ctx), false
 	if call != nil {
 		defer func() {
-			if locker.events.endUnheard(call) {
-				return
+			if !e.endUnheard(call) {
+				e.emitEnd(call, event.Unlock{
+					Context: ctx, Call: call.id, Lock: callOf(l.holder.Of).number(), Name: l.Name(), Kind: string(l.Kind()),
+					Start: call.start, Took: time.Since(call.start), Handoff: passed, Err: err,
+				})
 			}
-			locker.events.emitEnd(call, event.Unlock{
-				Context: ctx, Call: call.id, Lock: callOf(l.holder.Of).number(), Name: l.Name(), Kind: string(l.Kind()),
-				Start: call.start, Took: time.Since(call.start), Handoff: passed, Err: err,
-			})
 		}()
 	}
+	passed, err = l.unlock(ctx, call)
+	return err
+}
+
+// unlock passes the lock on, or ends the hold and releases the lock if nobody else holds it.
+func (l *Lock) unlock(ctx context.Context, call *call) (passed bool, err error) {
+	h, locker := l.held, l.locker
 	h.Lock()
 	h.LingerLocked()
-	if passed = l.passLocked(call); passed {
+	if l.passLocked(call) {
 		h.Unlock()
-		return nil
+		return true, nil
 	}
 	r := new(engine.Release)
 	r.Of = call
@@ -72,12 +77,26 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	}
 	switch {
 	case left == engine.Nothing:
-		return failed(event.OpUnlock, l.Name(), ErrReleased)
+		return false, failed(event.OpUnlock, l.Name(), ErrReleased)
 	case left == engine.Others && !exclusive:
-		return failed(event.OpUnlock, l.Name(), locker.end(h, ending))
+		return false, failed(event.OpUnlock, l.Name(), locker.end(h, ending))
 	case left == engine.Others:
-		return nil
+		return false, nil
 	}
+	outcome, refusal := l.awaitRelease(ctx, r)
+	switch {
+	case outcome == quorum.Done:
+		return false, nil
+	case outcome == quorum.NoQuorum:
+		return false, givenUp(ctx, refusal)
+	case !inTime && ending != quorum.Released:
+		return false, failed(event.OpUnlock, l.Name(), locker.end(h, ending))
+	}
+	return false, refusal
+}
+
+// awaitRelease waits for a release, until ctx ends, and returns what it came to, or NoQuorum if it goes on.
+func (l *Lock) awaitRelease(ctx context.Context, r *engine.Release) (quorum.Outcome, *QuorumError) {
 	select {
 	case <-r.Done():
 	case <-ctx.Done():
@@ -85,27 +104,19 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 			<-r.Done() // it is the lock's own context, which has ended with the lock
 		}
 	}
-	h.Lock()
+	l.held.Lock()
+	defer l.held.Unlock()
 	outcome := r.Outcome()
 	switch outcome {
 	case quorum.Done:
-		h.Unlock()
-		return nil
-	case quorum.Undecided: // the round goes on
+		return outcome, nil
+	case quorum.Undecided:
 		outcome = quorum.NoQuorum
 	}
-	refusal := locker.refusal(event.OpUnlock, l.Name(), reasons[event.OpUnlock][outcome], r.Why)
 	if outcome == quorum.NoQuorum {
-		h.Term.Unsure()
+		l.held.Term.Unsure()
 	}
-	h.Unlock()
-	switch {
-	case outcome == quorum.Denied && !inTime && ending != quorum.Released:
-		return failed(event.OpUnlock, l.Name(), locker.end(h, ending))
-	case outcome == quorum.NoQuorum:
-		return givenUp(ctx, refusal)
-	}
-	return refusal
+	return outcome, l.locker.refusal(event.OpUnlock, l.Name(), reasons[event.OpUnlock][outcome], r.Why)
 }
 
 // passLocked gives a lock that an Unlock gives up to the next waiter of its name in this Locker, if there is one and it may.
