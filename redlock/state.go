@@ -3,6 +3,7 @@ package redlock
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -88,7 +89,8 @@ type Sharer struct {
 // answered, and may hold anything, unless that is [nodeerr.ErrForeign]. Nodes with equal Tokens and different Fences have one holder.
 func NewLockState(name string, nodes []NodeState) *LockState {
 	s := &LockState{Name: name, Need: quorum.Majority(len(nodes)), Verdict: VerdictNobody, Kind: KindExclusive, Nodes: nodes}
-	missing, data, most, readers, slots, told := 0, 0, 0, 0, 0, 0
+	missing, data, most, told := 0, 0, 0, 0
+	marks := map[Kind]int{} // on how many nodes the mark of each kind is
 	for i := range nodes {
 		n := &nodes[i]
 		if n.Err == nil && n.WriterWaits {
@@ -99,19 +101,14 @@ func NewLockState(name string, nodes []NodeState) *LockState {
 			data++
 		case n.Err != nil:
 			missing++
-		case n.Held && n.Kind == KindShared:
-			readers++
-		case n.Held && n.Kind == KindSlot:
-			slots++
+		case n.Held && n.Kind.several():
+			marks[n.Kind]++
 		case n.Held:
 			most = max(most, s.count(n))
 		}
 	}
-	if most < s.Need && readers+slots > 0 {
-		if s.Kind = KindShared; slots > readers {
-			s.Kind = KindSlot
-		}
-		most = max(most, s.share(KindShared), s.share(KindSlot))
+	if most < s.Need {
+		most = max(most, s.shareAny(marks))
 	}
 	s.WriterWaits = told >= s.Need
 	switch {
@@ -145,6 +142,20 @@ func (s *LockState) count(n *NodeState) int {
 		}
 	}
 	return len(ttls)
+}
+
+// shareAny is share of all kinds whose marks are there. The Kind is that of which there are the most, unless another is held.
+func (s *LockState) shareAny(marks map[Kind]int) (most int) {
+	kinds := slices.SortedFunc(maps.Keys(marks), func(a, b Kind) int {
+		return cmp.Or(cmp.Compare(marks[b], marks[a]), cmp.Compare(a, b))
+	})
+	if len(kinds) > 0 {
+		s.Kind = kinds[0]
+	}
+	for _, kind := range kinds {
+		most = max(most, s.share(kind))
+	}
+	return most
 }
 
 // share returns how many nodes have the sharer of a kind that is on the most, and makes holders of those on a majority. At most
