@@ -158,3 +158,32 @@ func TestDue_FindsThatALockIsOver(t *testing.T) {
 	acts := d.term.Due(nil, &renewal.Extend, renewal)
 	require.True(t, slices.ContainsFunc(acts, func(a lock.Act) bool { return a.What == lock.Over }))
 }
+
+// A renewal that a node has not answered comes behind what the node shows.
+func TestTerm_AKeyThatIsCutBehindTheAnswerToARenewalIsRenewedOnceMore(t *testing.T) {
+	for name, answered := range map[string]bool{"behind the answer": true, "before it": false} {
+		t.Run(name, func(t *testing.T) {
+			d := newDriver(t, 3, steady)
+			d.run([]step{{"tried", ""}})
+			d.term.Renew(d.now, &lock.Want{TTL: d.ttl, MaxHold: lock.NoLimit})
+			renewal := new(extension)
+			d.now = d.now.Add(d.ttl / 3)
+			d.term.Due(nil, &renewal.Extend, renewal)
+			yes := &wire.Reply{Answer: quorum.Yes}
+			if answered {
+				require.Empty(t, renewal.Answered(nil, d, wire.Tag{Node: 0}, yes))
+			}
+			shown := &wire.Reply{Answer: quorum.Yes, Value: d.term.ID().Token, TTL: 50 * time.Millisecond}
+			require.Empty(t, d.term.Answered(nil, wire.Tag{What: lock.Observe, Node: 0, Serial: 1}, shown))
+			for i := range uint16(3) {
+				if i > 0 || !answered {
+					renewal.Answered(nil, d, wire.Tag{Node: i}, yes)
+				}
+			}
+			require.Equal(t, quorum.Done, renewal.Outcome())
+			due, ok := d.term.Renewal.Next(&d.term.Lease, d.now)
+			require.True(t, ok)
+			require.Equal(t, answered, !due.After(d.now))
+		})
+	}
+}

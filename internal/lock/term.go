@@ -130,8 +130,8 @@ func (t *Term) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	rules, node := t.name.rules, int(tag.Node)
 	clock, seen := rules.Clock, t.form().Seen(reply)
 	answer := seen.Holds(t.token)
-	if now := clock.Now(); answer == quorum.Yes && seen.TTL != wire.NoTTL && t.Renewal != nil && !t.Renewing() && t.Renewal.Cut(&t.Lease, now, now.Add(seen.TTL)) {
-		acts = append(acts, Act{What: Renew, To: t.to})
+	if answer == quorum.Yes && seen.TTL != wire.NoTTL && t.Renewal != nil {
+		acts = t.lasts(acts, node, clock.Now(), seen.TTL)
 	}
 	switch o := t.observations[node]; {
 	case tag.Serial == o.serial && !o.ended:
@@ -141,6 +141,21 @@ func (t *Term) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 		acts = t.observe(acts, node)
 	}
 	return t.shown(acts)
+}
+
+// lasts records for how much longer a node holds the key: somebody may have cut its TTL. A renewal under way that the node has not answered
+// comes behind that.
+func (t *Term) lasts(acts []Act, node int, now time.Time, ttl time.Duration) []Act {
+	ends := now.Add(ttl)
+	switch e := t.extensions; {
+	case !t.Renewing():
+		if t.Renewal.Cut(&t.Lease, now, ends) {
+			acts = append(acts, Act{What: Renew, To: t.to})
+		}
+	case e.renews() && e.machine != nil && e.Answer(node) != quorum.Pending:
+		t.Renewal.CutMeanwhile(ends)
+	}
+	return acts
 }
 
 // shown records that an answer has shown something of the lock: it may have ended with that, or the next renewal may come sooner.

@@ -11,6 +11,7 @@ type Renewal struct {
 	extra bool      // the next renewal is one that Sooner has brought forward
 	spent bool      // the last one was
 	cut   time.Time // when Cut has brought one forward last; zero if it never has
+	ends  time.Time // as CutMeanwhile was told; zero if it was not
 }
 
 const (
@@ -90,7 +91,18 @@ func (r *Renewal) Ended(l *Lease, now time.Time, outcome Outcome) {
 	if outcome == Done {
 		r.plan(l)
 	}
+	if ends := r.ends; !ends.IsZero() {
+		r.ends = time.Time{}
+		r.Cut(l, now, ends)
+	}
 	r.Sooner(l, now)
+}
+
+// CutMeanwhile is Cut while a renewal is under way, which the node has answered before: the next one makes up for it.
+func (r *Renewal) CutMeanwhile(ends time.Time) {
+	if r.ends.IsZero() || ends.Before(r.ends) {
+		r.ends = ends
+	}
 }
 
 // Cut records that a node holds the key until an instant, as it has shown: somebody may have given it another TTL. If that is before the next

@@ -279,3 +279,19 @@ func TestRenewal_IsNotAskedForIfItMakesNothingLonger(t *testing.T) {
 	_, ok = r.Next(lease, now)
 	require.False(t, ok, "nor ever again")
 }
+
+// The danger: what a node shows while a renewal is under way, which it has answered before, is forgotten.
+func TestRenewal_IsDueAtOnceIfAKeyWasCutBehindItsAnswer(t *testing.T) {
+	k := newRenewer(t, 0)
+	_, ok := k.next(quorum.Yes)
+	require.True(t, ok)
+	now := k.asOf()
+	k.renewal.CutMeanwhile(now.Add(50 * time.Millisecond))
+	k.renewal.CutMeanwhile(now.Add(time.Hour)) // another node
+	k.renewal.Ended(k.lease, now, quorum.Done)
+	due, _ := k.renewal.Next(k.lease, now)
+	require.Equal(t, now, due)
+	k.renewal.Ended(k.lease, now, quorum.Done)
+	due, _ = k.renewal.Next(k.lease, now)
+	require.Greater(t, due.Sub(now), granted.TTL/4, "and once")
+}
