@@ -30,7 +30,7 @@ type Round struct {
 	releases bool
 }
 
-// lost is what the nodes had answered at an outcome that is not Done.
+// lost keeps the answers of the nodes at an outcome that is not Done.
 type lost struct {
 	why   []error // why each node did not say yes
 	split bool    // some have granted an acquire that was denied
