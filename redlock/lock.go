@@ -123,7 +123,7 @@ type granted struct {
 	handle Lock
 }
 
-// newGranted makes what a request is about to have.
+// newGranted makes the lock that a request is about to have.
 func (l *Locker) newGranted(req *request) *granted {
 	g := new(granted)
 	g.First = l.holder(req)

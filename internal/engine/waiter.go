@@ -32,7 +32,7 @@ type Waiting struct {
 	noting    bool        // notice is set
 }
 
-// waitsLocked makes room for what is known of the calls that wait.
+// waitsLocked makes the Waiting of the entry, if there is none yet.
 func (e *Entry) waitsLocked(w *Waiter) {
 	w.Of = w
 	if e.Waiting == nil {
