@@ -45,7 +45,7 @@ func Shared() LockOption {
 	return lockOption(func(r *request) { r.Kind, r.given = engine.KindShared, r.given|givenShared })
 }
 
-// Slots takes one of n slots of a name, as a semaphore gives slots: at most n callers have one at a time, in all processes together. n is
+// Slots takes one of n slots of a name, as a semaphore does: at most n callers have one at a time, in all processes together. n is
 // from 1 to 1024. A lock that has a slot is a lock as any other: with a token and a TTL of its own, it is extended, renewed, lost, detached and
 // unlocked by itself, and the slot is free again when its TTL ends. But it has no fencing token, [Lock.Fence] is 0, and is not passed on
 // ([WithLocalHandoff]). A node that has no slot to give has [nodeerr.ErrFull].
