@@ -35,12 +35,13 @@ func TestList_ShowsARowForSlots(t *testing.T) {
 	do(t, on[:3], "SET", "lock:mixed", "|slots", "PX", eternity.Milliseconds())
 	do(t, on[3:], "SET", "lock:mixed", "|shared", "PX", eternity.Milliseconds())
 	do(t, on[:1], "SET", "lock:left", "|slots")
+	do(t, on, "SET", "lock:odd", "|another's", "PX", eternity.Milliseconds()) // of a client that knows no marks
 	for prefix, shown := range map[string]string{"lock:": " ", "": " lock:"} {
 		out := steady(succeed(t, flags, "list", "--key-prefix="+prefix))
 		require.Contains(t, out, shown+"held slots T 5/5 ")
 		require.Contains(t, out, shown+"left slots no TTL 1/5 held by nobody, no TTL ")
 		require.Contains(t, out, shown+"mixed slots T 3/5 ")
-		require.Contains(t, out, "3 locks, 5 of 5 nodes answered.", "the keys beside them are none")
+		require.Contains(t, out, "4 locks, 5 of 5 nodes answered.", "the keys beside them are none")
 	}
 	document := decoded[listJSON](t, succeed(t, flags, "list", "--json", "--key-prefix=lock:"))
 	held, left, mixed := document.Locks[0], document.Locks[1], document.Locks[2]
@@ -53,6 +54,8 @@ func TestList_ShowsARowForSlots(t *testing.T) {
 	require.Equal(t, redlock.VerdictNobody, left.Verdict)
 	require.Equal(t, redlock.KindSlot, mixed.Kind)
 	require.Equal(t, redlock.KindShared, mixed.Nodes[4].Kind)
+	require.Equal(t, redlock.KindExclusive, document.Locks[3].Kind)
+	require.Equal(t, "|another's", document.Locks[3].Token)
 }
 
 func TestInspect_ShowsEachSlotWithItsSlot(t *testing.T) {

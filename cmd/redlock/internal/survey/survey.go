@@ -4,7 +4,6 @@ package survey
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
@@ -67,9 +66,6 @@ type View struct {
 // Held reports whether a majority is known to hold the same token.
 func (l Lock) Held() bool { return l.Verdict == redlock.VerdictHeld }
 
-// mark is what counts in the place of the tokens of those who share a lock. No token begins with |.
-func mark(kind redlock.Kind) string { return "|" + string(kind) }
-
 // Judge finds out what the views of a lock come to. A node without a view that has not answered completely may hold anything.
 func (of *Listing) Judge(l *Lock) {
 	nodes := make([]redlock.NodeState, len(of.Nodes))
@@ -85,16 +81,16 @@ func (of *Listing) Judge(l *Lock) {
 		case v.Other:
 			n.Err = nodeerr.ErrForeign
 		case display.Several(v.Kind):
-			n.Token, shared = mark(v.Kind), v.Kind
+			n.Token, shared = form.KindNamed(string(v.Kind)).Mark(), v.Kind // the mark counts as a token does
 		}
 		l.Other = l.Other && v.Other
 		l.TTL = max(l.TTL, v.TTL)
 	}
 	s := redlock.NewLockState(l.Name, nodes)
 	l.Verdict, l.Token, l.Metadata, l.Fence, l.Empty = s.Verdict, s.Token, s.Metadata, s.Fence, s.Verdict == redlock.VerdictHeld && s.Token == ""
-	switch {
-	case l.Held() && strings.HasPrefix(l.Token, mark("")):
-		l.Kind, l.Token = redlock.Kind(l.Token[len(mark("")):]), ""
+	switch kind := form.KindOf(l.Token); {
+	case l.Held() && kind.Several():
+		l.Kind, l.Token = redlock.Kind(kind.String()), ""
 	case !l.Held():
 		l.Kind, l.Token = shared, ""
 	}
