@@ -18,62 +18,66 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// calls are those that take locks: of one name or several, for a handle or a function, with a wait or without. Each returns the kind of the
-// lock that it got, and releases it.
+// taking calls one of those that take locks, and returns the kind of the lock that it got, which it releases.
+type taking func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (redlock.Kind, error)
+
+// calls are for one name or several, for a handle or a function, with a wait or without.
 var calls = []struct {
 	name string
-	call func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (redlock.Kind, error)
+	call taking
 }{
-	{"Lock", func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (redlock.Kind, error) {
-		return released(l.Lock(ctx, name, opts...))
-	}},
-	{"TryLock", func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (redlock.Kind, error) {
-		return released(l.TryLock(ctx, name, opts...))
-	}},
-	{"Do", func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (kind redlock.Kind, _ error) {
-		return kind, l.Do(ctx, name, func(_ context.Context, lock *redlock.Lock) error {
+	{"Lock", handle((*redlock.Locker).Lock)},
+	{"TryLock", handle((*redlock.Locker).TryLock)},
+	{"Do", function((*redlock.Locker).Do)},
+	{"TryDo", function((*redlock.Locker).TryDo)},
+	{"LockAll", handles((*redlock.Locker).LockAll)},
+	{"TryLockAll", handles((*redlock.Locker).TryLockAll)},
+	{"DoAll", functionOfAll((*redlock.Locker).DoAll)},
+	{"TryDoAll", functionOfAll((*redlock.Locker).TryDoAll)},
+}
+
+func handle(take func(*redlock.Locker, context.Context, string, ...redlock.LockOption) (*redlock.Lock, error)) taking {
+	return func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (redlock.Kind, error) {
+		lock, err := take(l, ctx, name, opts...)
+		if err != nil {
+			return "", err
+		}
+		return lock.Kind(), lock.Unlock(ctx)
+	}
+}
+
+func handles(take func(*redlock.Locker, context.Context, []string, ...redlock.LockOption) (*redlock.Locks, error)) taking {
+	return func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (redlock.Kind, error) {
+		locks, err := take(l, ctx, []string{name, name + "-too"}, opts...)
+		if err != nil {
+			return "", err
+		}
+		return locks.Lock(name).Kind(), locks.Unlock(ctx)
+	}
+}
+
+func function(
+	do func(*redlock.Locker, context.Context, string, func(context.Context, *redlock.Lock) error, ...redlock.LockOption) error,
+) taking {
+	return func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (kind redlock.Kind, err error) {
+		err = do(l, ctx, name, func(_ context.Context, lock *redlock.Lock) error {
 			kind = lock.Kind()
 			return nil
 		}, opts...)
-	}},
-	{"TryDo", func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (kind redlock.Kind, _ error) {
-		return kind, l.TryDo(ctx, name, func(_ context.Context, lock *redlock.Lock) error {
-			kind = lock.Kind()
-			return nil
-		}, opts...)
-	}},
-	{"LockAll", func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (redlock.Kind, error) {
-		return releasedAll(l.LockAll(ctx, []string{name, name + "-too"}, opts...))
-	}},
-	{"TryLockAll", func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (redlock.Kind, error) {
-		return releasedAll(l.TryLockAll(ctx, []string{name, name + "-too"}, opts...))
-	}},
-	{"DoAll", func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (kind redlock.Kind, _ error) {
-		return kind, l.DoAll(ctx, []string{name, name + "-too"}, func(_ context.Context, locks *redlock.Locks) error {
+		return kind, err
+	}
+}
+
+func functionOfAll(
+	do func(*redlock.Locker, context.Context, []string, func(context.Context, *redlock.Locks) error, ...redlock.LockOption) error,
+) taking {
+	return func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (kind redlock.Kind, err error) {
+		err = do(l, ctx, []string{name, name + "-too"}, func(_ context.Context, locks *redlock.Locks) error {
 			kind = locks.Lock(name).Kind()
 			return nil
 		}, opts...)
-	}},
-	{"TryDoAll", func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (kind redlock.Kind, _ error) {
-		return kind, l.TryDoAll(ctx, []string{name, name + "-too"}, func(_ context.Context, locks *redlock.Locks) error {
-			kind = locks.Lock(name).Kind()
-			return nil
-		}, opts...)
-	}},
-}
-
-func released(lock *redlock.Lock, err error) (redlock.Kind, error) {
-	if err != nil {
-		return "", err
+		return kind, err
 	}
-	return lock.Kind(), lock.Unlock(context.Background())
-}
-
-func releasedAll(locks *redlock.Locks, err error) (redlock.Kind, error) {
-	if err != nil {
-		return "", err
-	}
-	return locks.Lock(locks.Names()[0]).Kind(), locks.Unlock(context.Background())
 }
 
 // Each cell has what the calls of the columns come to with an option of the row: for an exclusive lock, a shared one and a slot, in this
