@@ -41,8 +41,8 @@ func shared(o *history.Op) string {
 	return ""
 }
 
-// party is the same for all who may have the lock at one time: the handles on one lock, all readers, and, as far as their number permits,
-// all who have a slot.
+// party is the same for all who may have the lock at one time: the handles on one lock, all readers, and all who have
+// slots, for as long as there are enough.
 func (h *hold) party() string { return cmp.Or(shared(h.op), h.lease) }
 
 // until is the moment until which the lock was held by all that is known.

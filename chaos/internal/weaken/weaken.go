@@ -35,7 +35,7 @@ var own = []mutation.Mutation{
 		File: scripts, Was: "if need < 0 then\nredis.call('DEL', key)", Is: "if true then\nredis.call('DEL', key)"},
 	{Name: "any-slot-counts", Rule: "the nodes of a majority have granted the same slot",
 		File: "internal/quorum/slot.go", Was: "a.slots = true", Is: "a.slots = false"},
-	{Name: "one-slot-more", Rule: "a node grants no more locks than slots",
+	{Name: "one-slot-more", Rule: "a node grants as many locks as slots",
 		File: scripts, Was: "'+inf') >= limit then", Is: "'+inf') > limit then"},
 	{Name: "no-quarantine", Rule: "a server that has restarted does not vote until all that it may have granted is over",
 		File: "internal/wire/guard.go", Was: "if g.why == nil && left == 0 {", Is: "if true {"},

@@ -74,7 +74,7 @@ func (c *client) takeUp(of *round, a *lock.Attach, auto bool, began time.Duratio
 	c.checkHolder(k)
 	c.checkAttached(k, began)
 	c.checkHeld(k, "when it was attached to")
-	c.checkSlots(k)
+	c.checkTaken(k)
 	of.attached = append(of.attached, c)
 	c.holds = append(c.holds, k)
 	k.take()

@@ -31,7 +31,7 @@ func (w *world) checkWon(k *held) {
 		w.check(!o.excludes(k) || !o.held() || !k.held(), "two clients never hold the same lock",
 			"client %d won %v while client %d held %v", k.client.number, k, o.client.number, o)
 	}
-	w.checkSlots(k)
+	w.checkTaken(k)
 	w.checkHeld(k, "when it was won")
 }
 

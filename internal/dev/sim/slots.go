@@ -108,8 +108,8 @@ func (r *round) agreed() (most int) {
 	return most
 }
 
-// checkSlots checks that there are no more than there may be when one has been taken. Of callers with different limits the highest counts.
-func (w *world) checkSlots(k *held) {
+// checkTaken checks that at most as many are taken as there are, when one has been. Of callers with different numbers the highest counts.
+func (w *world) checkTaken(k *held) {
 	if !k.of.kind.HasSlots() || !k.held() || !w.excludes() {
 		return
 	}

@@ -71,7 +71,7 @@ func (h *held) checkAlone(other *held) {
 	}
 }
 
-// checkLimit checks that no more slots of one name are valid at one instant than there are.
+// checkLimit checks that at most as many locks of one name are valid at one instant as there are slots.
 func (h *held) checkLimit(others []*held) {
 	if h.client.run.plan.forgetful || h.lock.Kind() != redlock.KindSlot {
 		return
