@@ -46,7 +46,7 @@ func (l *Locker) emitAcquireLocked(op event.Op, try bool, req *request, lock *Lo
 		return
 	}
 	h, now := lock.held, lock.held.Now()
-	e.Kind = string(kindOfHeld(h)) // a reader may have re-entered a writer's lock
+	e.Kind = h.First.Want.Kind.String() // a reader may have re-entered a writer's lock
 	if h.StandsLocked(&lock.hold, now) == quorum.Held {
 		e.Validity = h.Term.Remaining(now)
 	}
@@ -73,7 +73,7 @@ func (l *Locker) extended(h *engine.Held, e event.Extend, by *engine.Holder, c *
 		e.Left = max(0, deadline.Sub(now))
 	}
 	e.Lock = callOf(cmp.Or(by, h.Holder).Of).number()
-	e.Context, e.Call, e.Name, e.Kind = c.ctx, c.id, l.nameOf(h.Name.Key()), string(kindOfHeld(h))
+	e.Context, e.Call, e.Name, e.Kind = c.ctx, c.id, l.nameOf(h.Name.Key()), h.First.Want.Kind.String()
 	e.Start, e.Took = c.start, time.Since(c.start)
 	l.events.emitEnd(c, e)
 }

@@ -20,7 +20,7 @@ const (
 func (k Kind) several() bool { return k != "" && k != KindExclusive }
 
 // Kind returns what the lock keeps out.
-func (l *Lock) Kind() Kind { return kindOfHeld(l.held) }
+func (l *Lock) Kind() Kind { return Kind(l.held.First.Want.Kind.String()) }
 
 // Shared takes a shared lock, as readers do with RLock of sync.RWMutex: any number may have it at a time, while nobody has the exclusive
 // lock of the name, that of a writer. Without the option a call takes the exclusive lock.

@@ -136,8 +136,6 @@ func (l *Locker) handleOf(g *granted, hold quorum.Hold) *Lock {
 	return &g.handle
 }
 
-func kindOfHeld(h *engine.Held) Kind { return Kind(h.First.Want.Kind.String()) }
-
 // since returns the time, after the events began.
 func (e *events) since() time.Duration { return max(1, time.Since(e.began)) }
 
@@ -154,7 +152,7 @@ func (l *Locker) endedLocked(h *engine.Held, e event.End, by *call) {
 	}
 	start := l.events.began.Add(since)
 	h.Holder.Since = 0
-	e.Name, e.Kind, e.Start, e.Held = l.nameOf(h.Name.Key()), string(kindOfHeld(h)), start, time.Since(start)
+	e.Name, e.Kind, e.Start, e.Held = l.nameOf(h.Name.Key()), h.First.Want.Kind.String(), start, time.Since(start)
 	if by != nil {
 		e.Held = by.start.Sub(start)
 	}

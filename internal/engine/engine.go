@@ -44,16 +44,15 @@ type (
 
 // The constants of these.
 const (
-	Others        = lock.Others
-	None          = lock.None
-	Nothing       = lock.Nothing
-	NoLimit       = lock.NoLimit
-	KindExclusive = form.KindExclusive
-	KindShared    = form.KindShared
-	KindSlot      = form.KindSlot
-	MaxSlots      = form.MaxSlots
-	DefaultKeep   = form.DefaultKeep
-	MinKeep       = form.MinKeep
+	Others      = lock.Others
+	None        = lock.None
+	Nothing     = lock.Nothing
+	NoLimit     = lock.NoLimit
+	KindShared  = form.KindShared
+	KindSlot    = form.KindSlot
+	MaxSlots    = form.MaxSlots
+	DefaultKeep = form.DefaultKeep
+	MinKeep     = form.MinKeep
 )
 
 // Config is what an Engine works with. Of the Rules the program sets Wall, Self, Drift and Pace, and Form for another lock than the plain
@@ -78,7 +77,7 @@ type Events interface {
 	Raising(r *Round, node int, granted, number uint64)
 	// Settled reports the outcome of a round that acquires, which is not Undecided.
 	Settled(r *Round)
-	// Over reports that a lock is over, and not by a release, whose holder the program has waiting. It sets the Since of that to 0.
+	// Over reports that a lock is over, and not by a release. Its holder has a Since, which Over sets to 0.
 	Over(h *Held, how quorum.Ending)
 	// Refused reports that the wait of a call has ended, as data of another program is in the way that stays.
 	Refused(w *Waiter)

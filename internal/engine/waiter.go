@@ -101,12 +101,14 @@ func (h *Held) PassLocked(from *Hold, to *Waiter, by *Holder) quorum.Hold {
 func (e *Entry) NoteWait(long time.Duration) {
 	e.Lock()
 	defer e.Unlock()
-	if w := e.Waiting; !w.noting {
-		w.noteLocked(e, long)
+	if !e.Waiting.noting {
+		e.NoteAgainLocked(long)
 	}
 }
 
-func (w *Waiting) noteLocked(e *Entry, after time.Duration) {
+// NoteAgainLocked tells it once more, after a time.
+func (e *Entry) NoteAgainLocked(after time.Duration) {
+	w := e.Waiting
 	w.noting = true
 	if w.notice == nil {
 		w.notice = e.engine.Clock.AfterFunc(after, func() { e.engine.Events.WaitsLong(e) })
@@ -114,9 +116,6 @@ func (w *Waiting) noteLocked(e *Entry, after time.Duration) {
 		w.notice.Reset(after)
 	}
 }
-
-// NoteAgainLocked tells it once more.
-func (e *Entry) NoteAgainLocked(after time.Duration) { e.Waiting.noteLocked(e, after) }
 
 // WaitersLocked returns the call that has waited for the longest, and how many wait. If none does, the program is no longer told.
 func (e *Entry) WaitersLocked() (first *Waiter, n int) {

@@ -1,6 +1,9 @@
 package form
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Kind is what a lock keeps out: a row of the table of kinds.
 type Kind uint8
@@ -52,19 +55,14 @@ func IsMark(token string) bool { return strings.HasPrefix(token, "|") }
 
 // KindNamed returns the kind with a name: that of exclusive locks if there is none.
 func KindNamed(name string) Kind {
-	return kindWith(func(k Kind) bool { return kinds[k].name == name })
+	return kindWith(func(k kind) bool { return k.name == name })
 }
 
 // KindOf returns the kind of the locks of a key that holds a value.
 func KindOf(value string) Kind {
-	return kindWith(func(k Kind) bool { return k.Several() && k.Mark() == value })
+	return kindWith(func(k kind) bool { return k.mark != "" && k.mark == value })
 }
 
-func kindWith(what func(Kind) bool) Kind {
-	for i := range kinds {
-		if k := Kind(i); what(k) { //nolint:gosec // there are three
-			return k
-		}
-	}
-	return KindExclusive
+func kindWith(is func(kind) bool) Kind {
+	return Kind(max(0, slices.IndexFunc(kinds[:], is))) //nolint:gosec // there are three, the first of which is KindExclusive
 }

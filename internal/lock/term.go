@@ -152,7 +152,7 @@ func (t *Term) lasts(acts []Act, node int, now time.Time, ttl time.Duration) []A
 		if t.Renewal.Cut(&t.Lease, now, ends) {
 			acts = append(acts, Act{What: Renew, To: t.to})
 		}
-	case e.renews() && e.machine != nil && e.Answer(node) != quorum.Pending:
+	case e.renews() && e.Answer(node) != quorum.Pending:
 		t.Renewal.CutMeanwhile(ends)
 	}
 	return acts
