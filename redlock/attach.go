@@ -86,7 +86,7 @@ func (l *Lock) Detach(ctx context.Context) (token string, err error) {
 		case err != nil:
 			return "", failed(opDetach, l.Name(), err)
 		case under == nil:
-			return l.held.Term.ID().Token, nil
+			return l.held.Lease.ID().Token, nil
 		}
 		select {
 		case <-under:
@@ -109,7 +109,7 @@ func (l *Lock) detach() (under <-chan struct{}, err error) {
 	if ending := h.StandsLocked(&l.hold, now); ending != quorum.Held {
 		return nil, l.locker.endLocked(h, ending)
 	}
-	if h.Term.Holds() > 1 {
+	if h.Lease.Holds() > 1 {
 		return nil, invalid("other handles hold the lock too")
 	}
 	if under = h.UnderWayLocked(); under != nil {

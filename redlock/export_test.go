@@ -20,7 +20,7 @@ func WithWallClock(now func() time.Time) Option {
 func (l *Lock) ValidUntil() time.Time {
 	l.held.Lock()
 	defer l.held.Unlock()
-	return l.held.Term.Deadline()
+	return l.held.Lease.Deadline()
 }
 
 // Message reports to a Locker what somebody has published on its channel of a node.

@@ -223,7 +223,7 @@ func (l *Lock) giveBack() {
 	h.Lock()
 	defer h.Unlock()
 	now := h.Now()
-	exclusive := h.Term.Exclusive(now)
+	exclusive := h.Lease.Exclusive(now)
 	if h.LeaveLocked(&l.hold, now, exclusive) == engine.None {
 		h.ReleaseLocked(new(engine.Release), now, exclusive)
 	}

@@ -35,9 +35,9 @@ func (l *Lock) Token() string {
 	if !l.hold.Current() {
 		return ""
 	}
-	h.Term.Know()
-	l.holder.Fence = h.Term.Fence()
-	return h.Term.ID().Token
+	h.Lease.Know()
+	l.holder.Fence = h.Lease.Fence()
+	return h.Lease.ID().Token
 }
 
 // Fence returns the lock's fencing token, a number from 1 to below 2^53 that is higher than that of every earlier holder
@@ -60,7 +60,7 @@ func (l *Lock) Remaining() time.Duration {
 	if h.StandsLocked(&l.hold, now) != quorum.Held {
 		return 0
 	}
-	return h.Term.Remaining(now)
+	return h.Lease.Remaining(now)
 }
 
 // Err returns nil while the lock is held, then [ErrReleased], [ErrLost] or [ErrExpired], whichever came first, in a [*LockError]

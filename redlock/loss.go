@@ -65,7 +65,7 @@ func (l *Locker) lossLocked(h *engine.Held, how quorum.Ending) error {
 	}
 	e := &lossError{end: endings[how], before: h.Now().Sub(began), renewal: renewal}
 	if how == quorum.Expired {
-		e.before = h.Term.Deadline().Sub(began)
+		e.before = h.Lease.Deadline().Sub(began)
 	}
 	reason := ErrNoQuorum // if it is under way
 	if outcome := r.Outcome(); outcome != quorum.Undecided {

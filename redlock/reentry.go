@@ -40,8 +40,8 @@ func (l *Locker) reenter(ctx context.Context, req *request) (*Lock, error) {
 		return nil, nil
 	}
 	now := h.Now()
-	hold, entered := h.Term.Enter(now)
-	ttl := h.Term.Renewal.Most(now, least)
+	hold, entered := h.Lease.Enter(now)
+	ttl := h.Lease.Renewal.Most(now, least)
 	h.Unlock()
 	if !entered { // it has ended meanwhile
 		return nil, nil

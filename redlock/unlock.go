@@ -65,7 +65,7 @@ func (l *Lock) unlock(ctx context.Context, call *call) (passed bool, err error) 
 	r.Of = call
 	locker.events.begin(&r.Round) // before the time is read from which the answers count, so that none of them seems later than it was
 	now := h.Now()
-	ending, exclusive := h.AtLocked(now), h.Term.Exclusive(now)
+	ending, exclusive := h.AtLocked(now), h.Lease.Exclusive(now)
 	left := h.LeaveLocked(&l.hold, now, exclusive)
 	inTime := l.hold.InTime() // also if this is not the first call
 	if left == engine.None {
@@ -114,7 +114,7 @@ func (l *Lock) awaitRelease(ctx context.Context, r *engine.Release) (quorum.Outc
 		outcome = quorum.NoQuorum
 	}
 	if outcome == quorum.NoQuorum {
-		l.held.Term.Unsure()
+		l.held.Lease.Unsure()
 	}
 	return outcome, l.locker.refusal(event.OpUnlock, l.Name(), reasons[event.OpUnlock][outcome], r.Why)
 }

@@ -114,9 +114,9 @@ func (e *Entry) refusedLocked(acts []lock.Act, act *lock.Act, reply *wire.Reply)
 		return to.answeredLocked(acts, act.Tag, reply)
 	case *swept:
 		<-to.done
-		return to.Term.Answered(acts, act.Tag, reply)
+		return to.Lease.Answered(acts, act.Tag, reply)
 	case *Held:
-		return to.Term.Answered(acts, act.Tag, reply)
+		return to.Lease.Answered(acts, act.Tag, reply)
 	}
 	if act.Tag.What == lock.Forgotten {
 		return acts

@@ -15,10 +15,10 @@ import (
 // the mutex of the entry.
 type Held struct {
 	*Entry
-	Term   lock.Term // which the program may ask; what it does goes through the Held, which is the receiver
-	First  Holder    // who has taken it
-	Holder *Holder   // who has it now
-	Loss   *error    // what the program has made of how it ended, if not by a release; nil while nobody has asked
+	Lease  lock.Lease // which the program may ask; what it does goes through the Held, which is the receiver
+	First  Holder     // who has taken it
+	Holder *Holder    // who has it now
+	Loss   *error     // what the program has made of how it ended, if not by a release; nil while nobody has asked
 
 	functions int32         // of Do, that hold it
 	place     int32         // 1 + its index in dueLocks; 0 if it is not there. It is under the mutex of renewals
@@ -62,15 +62,15 @@ type own struct {
 // AdoptLocked makes h a lock that another has taken, for its first holder.
 func (e *Entry) AdoptLocked(h *Held, id form.ID, lease quorum.Lease) quorum.Hold {
 	h.Entry, h.Holder = e, &h.First
-	e.Name.Adopt(&h.Term, id, &h.First.Want, lease, h)
+	e.Name.Adopt(&h.Lease, id, &h.First.Want, lease, h)
 	return h.firstLocked()
 }
 
 // firstLocked returns the hold of the first holder.
 func (h *Held) firstLocked() quorum.Hold {
-	h.First.Fence = h.Term.Fence()
+	h.First.Fence = h.Lease.Fence()
 	h.ArmLocked()
-	return h.Term.Hold()
+	return h.Lease.Hold()
 }
 
 // HeldBy returns the lock that an owner holds, and as which holder; nil if none does.
@@ -80,8 +80,8 @@ func (g *Engine) HeldBy(owner, key string) (*Held, *Holder) {
 		return nil, nil
 	}
 	defer e.Unlock()
-	for t := range e.Name.Terms {
-		if h := t.To().(*Held); h.Holder.Owner == owner && h.AtLocked(h.Now()) == quorum.Held {
+	for l := range e.Name.Leases {
+		if h := l.To().(*Held); h.Holder.Owner == owner && h.AtLocked(h.Now()) == quorum.Held {
 			return h, h.Holder
 		}
 	}
@@ -99,8 +99,8 @@ func (h *Held) Has(by *Holder) bool {
 // stands.
 func (h *Held) AwaitLocked(by *Holder, since time.Duration) {
 	by.Since = since
-	if h.Term.Renewal == nil && h.over == nil {
-		h.engine.renewals.schedule(h, h.Term.Deadline())
+	if h.Lease.Renewal == nil && h.over == nil {
+		h.engine.renewals.schedule(h, h.Lease.Deadline())
 	}
 	h.ArmLocked()
 	h.AtLocked(h.Now())
@@ -109,10 +109,10 @@ func (h *Held) AwaitLocked(by *Holder, since time.Duration) {
 // UnderWayLocked returns what is closed when an extension that is under way has ended, or when all nodes have answered the acquire; nil if
 // neither is to be waited for.
 func (h *Held) UnderWayLocked() <-chan struct{} {
-	if extend, is := h.Term.Extending().(*Round); is {
+	if extend, is := h.Lease.Extending().(*Round); is {
 		return extend.Done()
 	}
-	if acquire, is := h.Term.Acquiring().(*Round); is {
+	if acquire, is := h.Lease.Acquiring().(*Round); is {
 		return acquire.allLocked()
 	}
 	return nil
@@ -120,7 +120,7 @@ func (h *Held) UnderWayLocked() <-chan struct{} {
 
 // FailedLocked returns the last extension if it has failed, when it began, and whether it was a renewal; nil if it has not.
 func (h *Held) FailedLocked() (r *Round, began time.Time, renewal bool) {
-	of, began, renewal := h.Term.Failed()
+	of, began, renewal := h.Lease.Failed()
 	r, _ = of.(*Round)
 	return r, began, renewal
 }
@@ -131,7 +131,7 @@ func (h *Held) Now() time.Time { return h.engine.Clock.Now() }
 // Reply implements [wire.Receiver] for observations.
 func (h *Held) Reply(tag wire.Tag, reply *wire.Reply) {
 	h.Lock()
-	h.doLocked(h.Term.Answered(nil, tag, reply))
+	h.doLocked(h.Lease.Answered(nil, tag, reply))
 	h.Unlock()
 }
 
@@ -139,14 +139,14 @@ func (h *Held) Reply(tag wire.Tag, reply *wire.Reply) {
 // because tick still has to clean up. A holder who stops in the grace has not lost the lock, so its end is reported when the grace is
 // over, or by the release.
 func (h *Held) AtLocked(now time.Time) quorum.Ending {
-	ending := h.Term.At(now)
+	ending := h.Lease.At(now)
 	if ending != quorum.Held && h.over != nil {
 		if ending != quorum.Expired {
 			h.over.timer.Stop()
 		}
 		h.over.end()
 	}
-	lost := ending == quorum.Lost || ending == quorum.Expired && h.Term.Holds() > 0 && !h.Term.InGrace(now)
+	lost := ending == quorum.Lost || ending == quorum.Expired && h.Lease.Holds() > 0 && !h.Lease.InGrace(now)
 	if lost && h.Holder.awaited() {
 		h.engine.Events.Over(h, ending)
 	}
@@ -167,7 +167,7 @@ func (h *Held) Stands(hold *Hold) (ending quorum.Ending, exclusive bool) {
 	if hold.Ended() {
 		return h.StandsLocked(hold, now), hold.inTime
 	}
-	return h.StandsLocked(hold, now), h.Term.Exclusive(now)
+	return h.StandsLocked(hold, now), h.Lease.Exclusive(now)
 }
 
 // Context returns a context that ends with a hold, and with the lock.
@@ -191,7 +191,7 @@ func (h *Held) OverLocked() context.Context {
 		h.over = &over{}
 		h.over.Context, h.over.end = context.WithCancel(context.Background())
 		now := h.Now()
-		h.over.timer = h.engine.Clock.AfterFunc(h.Term.Remaining(now), h.tick)
+		h.over.timer = h.engine.Clock.AfterFunc(h.Lease.Remaining(now), h.tick)
 		h.AtLocked(now)
 	}
 	return h.over.Context
@@ -212,11 +212,11 @@ func (h *Held) noticeLocked() (again time.Time) {
 	now := h.Now()
 	switch {
 	case h.AtLocked(now) == quorum.Held: // extended meanwhile
-		again = h.Term.Deadline()
-	case h.Term.InGrace(now):
-		again = h.Term.ExclusiveUntil()
+		again = h.Lease.Deadline()
+	case h.Lease.InGrace(now):
+		again = h.Lease.ExclusiveUntil()
 		h.OverLocked() // the release has to wait for tick
 	}
-	h.doLocked(h.Name.CleanUp(nil, &h.Term))
+	h.doLocked(h.Name.CleanUp(nil, &h.Lease))
 	return again
 }

@@ -30,7 +30,7 @@ func (g *Engine) token(made, metadata string) string {
 // WonLocked makes h what the round of a call has won, for its first holder, and returns that one's hold.
 func (e *Entry) WonLocked(a *Acquire, c *Call, h *Held) quorum.Hold {
 	h.Entry, h.Holder = e, &h.First
-	e.doLocked(e.Name.Won(nil, c, &h.First.Want, &a.acquire, &h.Term, h))
+	e.doLocked(e.Name.Won(nil, c, &h.First.Want, &a.acquire, &h.Lease, h))
 	return h.firstLocked()
 }
 
@@ -52,7 +52,7 @@ func (h *Held) NewExtend(of any) *Extend {
 func (h *Held) Extend(x *Extend, ttl time.Duration, hold *Hold) {
 	var room [usualNodes]lock.Act
 	h.Lock()
-	h.doLocked(h.Term.Extend(room[:0], &x.extend, ttl, &hold.Hold, &x.Round))
+	h.doLocked(h.Lease.Extend(room[:0], &x.extend, ttl, &hold.Hold, &x.Round))
 	h.Unlock()
 }
 
@@ -71,7 +71,7 @@ func (h *Held) RenewFromNow(renewed bool, maxHold time.Duration) {
 	defer h.Unlock()
 	w := &h.Holder.Want
 	if w.Renewed, w.MaxHold = renewed, maxHold; renewed {
-		h.Term.Renew(h.Now(), w)
+		h.Lease.Renew(h.Now(), w)
 	}
 	h.goOnLocked()
 }
@@ -79,7 +79,7 @@ func (h *Held) RenewFromNow(renewed bool, maxHold time.Duration) {
 // LeaveLocked ends a hold of a lock. exclusive is false if another may have it.
 func (h *Held) LeaveLocked(hold *Hold, now time.Time, exclusive bool) lock.Left {
 	before := hold.Ended()
-	left := h.Term.Leave(now, &hold.Hold)
+	left := h.Lease.Leave(now, &hold.Hold)
 	if !before {
 		hold.endLocked(exclusive)
 	}
@@ -95,12 +95,12 @@ func (h *Held) ReleaseLocked(r *Release, now time.Time, exclusive bool) {
 	r.begin(&r.release.Round, h.Entry, h)
 	r.releases = true
 	var room [usualNodes]lock.Act
-	h.doLocked(h.Name.Release(room[:0], &h.Term, &r.release, now, exclusive, &r.Round))
+	h.doLocked(h.Name.Release(room[:0], &h.Lease, &r.release, now, exclusive, &r.Round))
 }
 
 // DetachLocked ends the only hold of a lock, and leaves it on the nodes.
 func (h *Held) DetachLocked(hold *Hold, now time.Time) {
-	acts := h.Name.Detach(nil, &h.Term, &hold.Hold)
+	acts := h.Name.Detach(nil, &h.Lease, &hold.Hold)
 	h.stopRenewingLocked()
 	h.AtLocked(now)
 	h.doLocked(acts)

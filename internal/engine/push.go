@@ -165,9 +165,9 @@ func (g *Engine) sweep(node int) {
 			before := wanted.Load()
 			var all []*Held
 			g.names.each(func(e *Entry) {
-				for t := range e.Name.Terms {
-					if t.Tracked {
-						all = append(all, t.To().(*Held))
+				for l := range e.Name.Leases {
+					if l.Tracked {
+						all = append(all, l.To().(*Held))
 					}
 				}
 			})
@@ -187,7 +187,7 @@ func (g *Engine) sweep(node int) {
 // sweep finds out whether a node still holds the lock, unless an answer that will show it is under way. done is received from then.
 func (h *Held) sweep(node int, done <-chan struct{}) {
 	h.Lock()
-	acts := h.Term.Changed(nil, node)
+	acts := h.Lease.Changed(nil, node)
 	if len(acts) == 0 {
 		<-done
 	}

@@ -128,7 +128,7 @@ func (r *renewals) renew(h *Held) {
 	}
 	r.under[extend] = struct{}{}
 	r.mu.Unlock()
-	h.doLocked(h.Term.Due(room[:0], &extend.extend, &extend.Round))
+	h.doLocked(h.Lease.Due(room[:0], &extend.extend, &extend.Round))
 	h.Unlock()
 }
 
@@ -204,21 +204,21 @@ func (g *Engine) Renewals() int {
 
 // RenewLocked begins to renew the lock as a holder wants. It returns false if the lock is renewed already.
 func (h *Held) RenewLocked(w *Want) bool {
-	if h.Term.Renewal != nil {
+	if h.Lease.Renewal != nil {
 		return false
 	}
-	h.Term.Renew(h.Term.Start(), w)
+	h.Lease.Renew(h.Lease.Start(), w)
 	h.ArmLocked()
 	return true
 }
 
 // stopRenewingLocked ends the renewals of the lock, if there are any.
 func (h *Held) stopRenewingLocked() {
-	renewed := h.Term.Renewal != nil
-	h.Term.Renewal = nil
-	h.Term.Tracked = false
-	if renewed && h.Holder.awaited() && h.Term.At(h.Now()) == quorum.Held {
-		h.engine.renewals.schedule(h, h.Term.Deadline()) // no renewal will notice its end
+	renewed := h.Lease.Renewal != nil
+	h.Lease.Renewal = nil
+	h.Lease.Tracked = false
+	if renewed && h.Holder.awaited() && h.Lease.At(h.Now()) == quorum.Held {
+		h.engine.renewals.schedule(h, h.Lease.Deadline()) // no renewal will notice its end
 	} else {
 		h.engine.renewals.cancel(h)
 	}
@@ -226,20 +226,20 @@ func (h *Held) stopRenewingLocked() {
 
 // ArmLocked schedules the next renewal, if there is to be one. While one is under way, its end does that.
 func (h *Held) ArmLocked() {
-	if h.Term.Renewal == nil || h.Term.Renewing() {
+	if h.Lease.Renewal == nil || h.Lease.Renewing() {
 		return
 	}
 	now := h.Now()
-	due, ok := h.Term.Renewal.Next(&h.Term.Lease, now)
+	due, ok := h.Lease.Renewal.Next(&h.Lease.Lease, now)
 	if !ok {
 		switch {
 		case h.AtLocked(now) != quorum.Held:
-			h.Term.Tracked = false
+			h.Lease.Tracked = false
 			return
-		case !h.Term.Tracked && !h.Holder.awaited():
+		case !h.Lease.Tracked && !h.Holder.awaited():
 			return
 		}
-		due = now.Add(h.Term.Remaining(now)) // MaxHold: its end is awaited
+		due = now.Add(h.Lease.Remaining(now)) // MaxHold: its end is awaited
 	}
 	h.engine.renewals.schedule(h, due)
 }
@@ -250,7 +250,7 @@ func (h *Held) goesOn() bool {
 	h.Lock()
 	defer h.Unlock()
 	switch {
-	case h.Term.Renewal == nil:
+	case h.Lease.Renewal == nil:
 		if again := h.noticeLocked(); !again.IsZero() {
 			h.engine.renewals.schedule(h, again)
 		}

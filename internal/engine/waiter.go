@@ -77,7 +77,7 @@ func (w *Waiter) wake() {
 
 // NextLocked returns the call that waits here to which a lock is to be passed on; nil if the lock is to be released.
 func (h *Held) NextLocked(from *Hold) *Waiter {
-	to := h.Name.Next(&h.Term, &from.Hold)
+	to := h.Name.Next(&h.Lease, &from.Hold)
 	if to == nil {
 		return nil
 	}
@@ -87,10 +87,10 @@ func (h *Held) NextLocked(from *Hold) *Waiter {
 // PassLocked passes the lock on to the call that NextLocked has returned, as a holder, and returns the hold of that one.
 func (h *Held) PassLocked(from *Hold, to *Waiter, by *Holder) quorum.Hold {
 	h.Holder = by
-	acts, hold := h.Name.Pass(nil, &h.Term, &from.Hold, &by.Want)
+	acts, hold := h.Name.Pass(nil, &h.Lease, &from.Hold, &by.Want)
 	from.endLocked(true)
 	h.doLocked(acts)
-	by.Fence = h.Term.Fence()
+	by.Fence = h.Lease.Fence()
 	h.goOnLocked()
 	h.Waiting.Lost = nil
 	to.wake()

@@ -53,7 +53,7 @@ type driver struct {
 	calls map[int]*lock.Call
 	first *lock.Call            // that has its round without having waited
 	asked map[uint16]wire.Sight // what the last observation of a node was for
-	term  *lock.Term            // nil if nobody has it here
+	lease *lock.Lease           // nil if nobody has it here
 	hold  quorum.Hold
 }
 
@@ -149,26 +149,26 @@ func (d *driver) do(text string) (acts []lock.Act) {
 	case "tried":
 		return d.take(d.call("0"), 0)
 	case "unlocked":
-		if d.term == nil {
+		if d.lease == nil {
 			d.do("tried")
 		}
-		t := d.term
+		t := d.lease
 		t.Leave(d.now, &d.hold)
-		d.term = nil
+		d.lease = nil
 		return d.Release(nil, t, new(lock.Release), d.now, true, nil)
 	case "extended":
 		e := new(lock.Extend)
-		d.term.Extend(nil, e, d.ttl, &d.hold, nil)
+		d.lease.Extend(nil, e, d.ttl, &d.hold, nil)
 		d.answer(&e.Round, &wire.Reply{Answer: quorum.Yes})
 		return nil
 	case "passed":
-		next := d.Next(d.term, &d.hold)
+		next := d.Next(d.lease, &d.hold)
 		require.NotNil(d.t, next)
-		acts, d.hold = d.Pass(nil, d.term, &d.hold, next.Want)
+		acts, d.hold = d.Pass(nil, d.lease, &d.hold, next.Want)
 		return acts
 	case "detached":
-		t := d.term
-		d.term = nil
+		t := d.lease
+		d.lease = nil
 		return d.Detach(nil, t, &d.hold)
 	case "denied":
 		c := d.call("0")
@@ -233,9 +233,9 @@ func (d *driver) take(c *lock.Call, took time.Duration) []lock.Act {
 	}
 	d.answer(&a.Round, reply)
 	require.Equal(d.t, quorum.Done, a.Outcome())
-	d.term = new(lock.Term)
-	acts := d.Won(nil, c, c.Want, a, d.term, nil)
-	d.hold = d.term.Hold()
+	d.lease = new(lock.Lease)
+	acts := d.Won(nil, c, c.Want, a, d.lease, nil)
+	d.hold = d.lease.Hold()
 	return acts
 }
 

@@ -22,19 +22,19 @@ func (e *Extend) renews() bool { return e.hold == nil }
 
 // Extend asks for a TTL for who has a hold, when the extensions before it have ended. It ends with an [End]: without asking the nodes
 // if the hold has ended by then, or the rules are Closed. The replies are for to.
-func (t *Term) Extend(acts []Act, e *Extend, ttl time.Duration, h *quorum.Hold, to wire.Receiver) []Act {
-	e.Round, e.ttl, e.hold = Round{term: t, to: to}, ttl, h
-	if last := t.lastExtension(); last != nil {
+func (l *Lease) Extend(acts []Act, e *Extend, ttl time.Duration, h *quorum.Hold, to wire.Receiver) []Act {
+	e.Round, e.ttl, e.hold = Round{lease: l, to: to}, ttl, h
+	if last := l.lastExtension(); last != nil {
 		last.next = e
 		return acts
 	}
-	t.extensions = e
-	return t.extend(acts)
+	l.extensions = e
+	return l.extend(acts)
 }
 
 // Extending returns who receives the replies to the last of the extensions that have not ended; nil if there is none.
-func (t *Term) Extending() wire.Receiver {
-	if last := t.lastExtension(); last != nil {
+func (l *Lease) Extending() wire.Receiver {
+	if last := l.lastExtension(); last != nil {
 		return last.to
 	}
 	return nil
@@ -42,18 +42,18 @@ func (t *Term) Extending() wire.Receiver {
 
 // Failed returns who receives the replies to the last extension that has failed, if none has succeeded since; when it began, and whether it
 // was a renewal. If none has failed, it is the one of which the outcome is not known yet; nil if there is none.
-func (t *Term) Failed() (of wire.Receiver, began time.Time, renewal bool) {
-	e := t.failed
+func (l *Lease) Failed() (of wire.Receiver, began time.Time, renewal bool) {
+	e := l.failed
 	if e == nil {
-		if e = t.extensions; e == nil || e.Before.IsZero() {
+		if e = l.extensions; e == nil || e.Before.IsZero() {
 			return nil, time.Time{}, false
 		}
 	}
 	return e.to, e.grant.Start, e.renews()
 }
 
-func (t *Term) lastExtension() *Extend {
-	last := t.extensions
+func (l *Lease) lastExtension() *Extend {
+	last := l.extensions
 	for last != nil && last.next != nil {
 		last = last.next
 	}
@@ -61,89 +61,89 @@ func (t *Term) lastExtension() *Extend {
 }
 
 // extend begins the first of the extensions that wait for their turn which is still wanted.
-func (t *Term) extend(acts []Act) []Act {
-	for t.extensions != nil {
-		now, e := t.name.rules.Clock.Now(), t.extensions
-		grant, wanted, untracked := t.Ask(now, e.ttl), false, false
+func (l *Lease) extend(acts []Act) []Act {
+	for l.extensions != nil {
+		now, e := l.name.rules.Clock.Now(), l.extensions
+		grant, wanted, untracked := l.Ask(now, e.ttl), false, false
 		switch {
 		case !e.renews():
-			wanted = e.hold.At(now) == quorum.Held && e.hold.Current() && !t.name.rules.Closed()
-		case t.Renewal != nil && t.At(now) == quorum.Held:
-			untracked, t.Tracked = !t.Tracked, true
-			grant, wanted = t.Renewal.Grant(&t.Lease, now)
+			wanted = e.hold.At(now) == quorum.Held && e.hold.Current() && !l.name.rules.Closed()
+		case l.Renewal != nil && l.At(now) == quorum.Held:
+			untracked, l.Tracked = !l.Tracked, true
+			grant, wanted = l.Renewal.Grant(&l.Lease, now)
 		}
 		if wanted {
-			e.Before = t.Deadline()
-			e.Round = Round{machine: e.votes.Begin(&t.Lease, grant), form: t.form(), id: t.ID(), grant: grant, term: t, to: e.to}
+			e.Before = l.Deadline()
+			e.Round = Round{machine: e.votes.Begin(&l.Lease, grant), form: l.form(), id: l.ID(), grant: grant, lease: l, to: e.to}
 			e.form.Extend(&e.command, e.id, grant.TTL)
-			e.command.Tracked, e.command.WantsLate = t.Tracked, true // a late answer shows whether the lock is lost
+			e.command.Tracked, e.command.WantsLate = l.Tracked, true // a late answer shows whether the lock is lost
 			return e.send(acts, e.Before)
 		}
-		for i := 0; untracked && i < t.Nodes(); i++ { // the holder has extended it by more, so that no extension tracks its key yet
-			if t.Untracked(t.name.rules.Clock, i) {
-				acts = t.observe(acts, i)
+		for i := 0; untracked && i < l.Nodes(); i++ { // the holder has extended it by more, so that no extension tracks its key yet
+			if l.Untracked(l.name.rules.Clock, i) {
+				acts = l.observe(acts, i)
 			}
 		}
-		acts = t.ended(acts, &t.extensions)
-		if t.At(now) != quorum.Held {
-			acts = append(acts, Act{What: Over, To: t.to})
+		acts = l.ended(acts, &l.extensions)
+		if l.At(now) != quorum.Held {
+			acts = append(acts, Act{What: Over, To: l.to})
 		}
 	}
 	return acts
 }
 
 // withdraw ends an extension that waits for its turn.
-func (t *Term) withdraw(acts []Act, r *Round) []Act {
-	for at := &t.extensions; *at != nil; at = &(*at).next {
+func (l *Lease) withdraw(acts []Act, r *Round) []Act {
+	for at := &l.extensions; *at != nil; at = &(*at).next {
 		if &(*at).Round == r {
-			return t.ended(acts, at)
+			return l.ended(acts, at)
 		}
 	}
 	return acts // it has ended already
 }
 
 // ended takes the end of an extension. If it is a renewal, the next is scheduled; its outcome is Undecided if no node was asked.
-func (t *Term) ended(acts []Act, at **Extend) []Act {
+func (l *Lease) ended(acts []Act, at **Extend) []Act {
 	e := *at
 	*at, e.next = e.next, nil
 	switch e.outcome {
 	case quorum.Undecided: // no node was asked
 	case quorum.Done:
-		t.failed = nil
+		l.failed = nil
 	default:
-		t.failed = e
+		l.failed = e
 	}
 	acts = append(acts, Act{What: End, To: e.to})
-	if !e.renews() || t.Renewal == nil {
+	if !e.renews() || l.Renewal == nil {
 		return acts
 	}
 	if e.outcome != quorum.Undecided {
-		t.Renewal.Ended(&t.Lease, t.name.rules.Clock.Now(), e.outcome)
+		l.Renewal.Ended(&l.Lease, l.name.rules.Clock.Now(), e.outcome)
 	}
-	return append(acts, Act{What: Renew, To: t.to})
+	return append(acts, Act{What: Renew, To: l.to})
 }
 
 // Renew begins to renew the lock for a holder who has had it since from, or goes on with what that one wants.
-func (t *Term) Renew(from time.Time, w *Want) {
+func (l *Lease) Renew(from time.Time, w *Want) {
 	most := w.MaxHold
 	if most == NoLimit {
 		most = 0
 	}
-	t.Renewal = quorum.NewRenewal(&t.Lease, from, w.TTL, most, t.Tracked)
+	l.Renewal = quorum.NewRenewal(&l.Lease, from, w.TTL, most, l.Tracked)
 }
 
 // Due begins the next renewal, e, when its time has come. It ends with an [End], and schedules the next ([Renew]). The replies are for to.
-func (t *Term) Due(acts []Act, e *Extend, to wire.Receiver) []Act {
-	if t.Renewal == nil || t.Renewing() { // the lock was passed on meanwhile, to somebody who does not want that, or wants it now
-		e.Round = Round{term: t, to: to}
+func (l *Lease) Due(acts []Act, e *Extend, to wire.Receiver) []Act {
+	if l.Renewal == nil || l.Renewing() { // the lock was passed on meanwhile, to somebody who does not want that, or wants it now
+		e.Round = Round{lease: l, to: to}
 		return append(acts, Act{What: End, To: to})
 	}
-	return t.Extend(acts, e, 0, nil, to)
+	return l.Extend(acts, e, 0, nil, to)
 }
 
 // Renewing reports whether a renewal is under way, the end of which schedules the next.
-func (t *Term) Renewing() bool {
-	for e := t.extensions; e != nil; e = e.next {
+func (l *Lease) Renewing() bool {
+	for e := l.extensions; e != nil; e = e.next {
 		if e.renews() {
 			return true
 		}

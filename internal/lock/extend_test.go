@@ -41,25 +41,25 @@ func (d *driver) answers(e *extension) (acts []lock.Act) {
 
 func (d *driver) extend() (*extension, []lock.Act) {
 	e := new(extension)
-	return e, d.term.Extend(nil, &e.Extend, d.ttl, &d.hold, e)
+	return e, d.lease.Extend(nil, &e.Extend, d.ttl, &d.hold, e)
 }
 
 // The danger: renewals that follow each other keep an Extend waiting.
 func TestExtend_GoesInTheOrderOfTheCalls(t *testing.T) {
 	d := newDriver(t, 3, steady)
 	d.run([]step{{"tried", ""}})
-	d.term.Renew(d.now, &lock.Want{TTL: d.ttl, MaxHold: lock.NoLimit})
+	d.lease.Renew(d.now, &lock.Want{TTL: d.ttl, MaxHold: lock.NoLimit})
 	first, acts := d.extend()
 	_, sent := came(acts)
 	require.Same(t, first, sent)
 	renewal := new(extension)
-	require.Empty(t, d.term.Due(nil, &renewal.Extend, renewal))
-	require.True(t, d.term.Renewing())
+	require.Empty(t, d.lease.Due(nil, &renewal.Extend, renewal))
+	require.True(t, d.lease.Renewing())
 	gone, acts := d.extend()
 	require.Empty(t, acts)
 	last, acts := d.extend()
 	require.Empty(t, acts)
-	require.Equal(t, wire.Receiver(last), d.term.Extending())
+	require.Equal(t, wire.Receiver(last), d.lease.Extending())
 
 	ended, sent := came(gone.GiveUp(nil, d))
 	require.Equal(t, []*extension{gone}, ended)
@@ -76,16 +76,16 @@ func TestExtend_GoesInTheOrderOfTheCalls(t *testing.T) {
 	ended, sent = came(d.answers(renewal))
 	require.Equal(t, []*extension{renewal}, ended)
 	require.Same(t, last, sent)
-	require.False(t, d.term.Renewing())
+	require.False(t, d.lease.Renewing())
 	ended, _ = came(d.answers(last))
 	require.Equal(t, []*extension{last}, ended)
-	require.Nil(t, d.term.Extending())
+	require.Nil(t, d.lease.Extending())
 }
 
 // Who waits for his turn may have unlocked the lock when it comes, or the process may have closed everything.
 func TestExtend_AsksNobodyIfItIsNotWantedAnyMore(t *testing.T) {
 	for name, ends := range map[string]func(d *driver){
-		"unlocked":             func(d *driver) { d.term.Leave(d.now, &d.hold) },
+		"unlocked":             func(d *driver) { d.lease.Leave(d.now, &d.hold) },
 		"closed":               func(d *driver) { d.rules.Closed = func() bool { return true } },
 		"over":                 func(d *driver) { d.now = d.now.Add(time.Hour) },
 		"passed on to another": func(d *driver) { d.do("join 1"); d.do("lost"); d.do("passed") },
@@ -96,7 +96,7 @@ func TestExtend_AsksNobodyIfItIsNotWantedAnyMore(t *testing.T) {
 			mine := d.hold
 			first, _ := d.extend()
 			second := new(extension)
-			require.Empty(t, d.term.Extend(nil, &second.Extend, d.ttl, &mine, second))
+			require.Empty(t, d.lease.Extend(nil, &second.Extend, d.ttl, &mine, second))
 			ends(d)
 			ended, sent := came(d.answers(first))
 			require.Equal(t, []*extension{first, second}, ended)
@@ -111,17 +111,17 @@ func TestExtend_AsksNobodyIfItIsNotWantedAnyMore(t *testing.T) {
 func TestDue_ARenewalThatWaitedIsNotSentAfterTheRenewalsEnded(t *testing.T) {
 	d := newDriver(t, 3, steady)
 	d.run([]step{{"tried", ""}})
-	d.term.Renew(d.now, &lock.Want{TTL: d.ttl, MaxHold: lock.NoLimit})
+	d.lease.Renew(d.now, &lock.Want{TTL: d.ttl, MaxHold: lock.NoLimit})
 	first, _ := d.extend()
 	renewal := new(extension)
-	require.Empty(t, d.term.Due(nil, &renewal.Extend, renewal))
-	d.term.Renewal = nil
+	require.Empty(t, d.lease.Due(nil, &renewal.Extend, renewal))
+	d.lease.Renewal = nil
 	ended, sent := came(d.answers(first))
 	require.Equal(t, []*extension{first, renewal}, ended)
 	require.Nil(t, sent)
 
 	later := new(extension)
-	ended, _ = came(d.term.Due(nil, &later.Extend, later))
+	ended, _ = came(d.lease.Due(nil, &later.Extend, later))
 	require.Equal(t, []*extension{later}, ended, "nor if it comes later")
 	require.Empty(t, later.GiveUp(nil, d), "it has ended")
 }
@@ -130,9 +130,9 @@ func TestDue_ARenewalThatWaitedIsNotSentAfterTheRenewalsEnded(t *testing.T) {
 func TestDue_HasTheKeyTrackedWhereAnExtensionIsUnderWay(t *testing.T) {
 	d := newDriver(t, 3, steady)
 	d.run([]step{{"tried", ""}})
-	d.term.Renew(d.now, &lock.Want{TTL: d.ttl, MaxHold: lock.NoLimit})
+	d.lease.Renew(d.now, &lock.Want{TTL: d.ttl, MaxHold: lock.NoLimit})
 	longer := new(extension)
-	d.term.Extend(nil, &longer.Extend, 3*d.ttl, &d.hold, longer)
+	d.lease.Extend(nil, &longer.Extend, 3*d.ttl, &d.hold, longer)
 	for node := range uint16(2) {
 		longer.Answered(nil, d, wire.Tag{Node: node}, &wire.Reply{Answer: quorum.Yes})
 	}
@@ -140,7 +140,7 @@ func TestDue_HasTheKeyTrackedWhereAnExtensionIsUnderWay(t *testing.T) {
 
 	renewal := new(extension)
 	var asked []uint16
-	for _, a := range d.term.Due(nil, &renewal.Extend, renewal) {
+	for _, a := range d.lease.Due(nil, &renewal.Extend, renewal) {
 		if a.Tag.What == lock.Observe {
 			asked = append(asked, a.Tag.Node)
 		}
@@ -152,10 +152,10 @@ func TestDue_HasTheKeyTrackedWhereAnExtensionIsUnderWay(t *testing.T) {
 func TestDue_FindsThatALockIsOver(t *testing.T) {
 	d := newDriver(t, 3, steady)
 	d.run([]step{{"tried", ""}})
-	d.term.Renew(d.now, &lock.Want{TTL: d.ttl, MaxHold: lock.NoLimit})
+	d.lease.Renew(d.now, &lock.Want{TTL: d.ttl, MaxHold: lock.NoLimit})
 	d.now = d.now.Add(d.ttl)
 	renewal := new(extension)
-	acts := d.term.Due(nil, &renewal.Extend, renewal)
+	acts := d.lease.Due(nil, &renewal.Extend, renewal)
 	require.True(t, slices.ContainsFunc(acts, func(a lock.Act) bool { return a.What == lock.Over }))
 }
 
@@ -165,23 +165,23 @@ func TestTerm_AKeyThatIsCutBehindTheAnswerToARenewalIsRenewedOnceMore(t *testing
 		t.Run(name, func(t *testing.T) {
 			d := newDriver(t, 3, steady)
 			d.run([]step{{"tried", ""}})
-			d.term.Renew(d.now, &lock.Want{TTL: d.ttl, MaxHold: lock.NoLimit})
+			d.lease.Renew(d.now, &lock.Want{TTL: d.ttl, MaxHold: lock.NoLimit})
 			renewal := new(extension)
 			d.now = d.now.Add(d.ttl / 3)
-			d.term.Due(nil, &renewal.Extend, renewal)
+			d.lease.Due(nil, &renewal.Extend, renewal)
 			yes := &wire.Reply{Answer: quorum.Yes}
 			if answered {
 				require.Empty(t, renewal.Answered(nil, d, wire.Tag{Node: 0}, yes))
 			}
-			shown := &wire.Reply{Answer: quorum.Yes, Value: d.term.ID().Token, TTL: 50 * time.Millisecond}
-			require.Empty(t, d.term.Answered(nil, wire.Tag{What: lock.Observe, Node: 0, Serial: 1}, shown))
+			shown := &wire.Reply{Answer: quorum.Yes, Value: d.lease.ID().Token, TTL: 50 * time.Millisecond}
+			require.Empty(t, d.lease.Answered(nil, wire.Tag{What: lock.Observe, Node: 0, Serial: 1}, shown))
 			for i := range uint16(3) {
 				if i > 0 || !answered {
 					renewal.Answered(nil, d, wire.Tag{Node: i}, yes)
 				}
 			}
 			require.Equal(t, quorum.Done, renewal.Outcome())
-			due, ok := d.term.Renewal.Next(&d.term.Lease, d.now)
+			due, ok := d.lease.Renewal.Next(&d.lease.Lease, d.now)
 			require.True(t, ok)
 			require.Equal(t, answered, !due.After(d.now))
 		})

@@ -55,18 +55,18 @@ func (n *Name) queued() *queue {
 		q.state, q.line.calls, q.line.arrivals = trying, []*Call{nobody}, 1
 		return q
 	}
-	if t := n.won(); t != nil {
-		q.state, q.holder, q.since = ours, t, t.Start()
-		q.turn.wins, q.turn.from = 1, t.Start()
+	if l := n.won(); l != nil {
+		q.state, q.holder, q.since = ours, l, l.Start()
+		q.turn.wins, q.turn.from = 1, l.Start()
 	}
 	return q
 }
 
 // won returns the lock that a first call has won while there was no queue; nil if there is none.
-func (n *Name) won() *Term {
-	for t := range n.Terms {
-		if t.first {
-			return t
+func (n *Name) won() *Lease {
+	for l := range n.Leases {
+		if l.first {
+			return l
 		}
 	}
 	return nil

@@ -1,8 +1,8 @@
 // Package lock is what a process does about one lock. A [Round] is one command for the nodes, and takes their answers; package quorum
-// counts them. A [Term] is a lock that the nodes have granted, with the extensions and renewals of it. A [Name] has the Terms of a process
+// counts them. A [Lease] is a lock that the nodes have granted, with the extensions and renewals of it. A [Name] has the Leases of a process
 // under one name, and the queue of the calls that wait for it.
 //
-// It does no I/O and starts no goroutine. What calls it serialises the inputs of a name, and those of its rounds and terms, with one
+// It does no I/O and starts no goroutine. What calls it serialises the inputs of a name, and those of its rounds and leases, with one
 // mutex, and carries out the Acts that come of each in order, before it releases the mutex: so no release overtakes its acquire, and
 // nothing that could create a key is sent behind the release of the lock.
 package lock

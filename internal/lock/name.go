@@ -11,13 +11,13 @@ import (
 // Name is what a process does about one name: the locks that it has under it, and the calls that wait for one. It is made in place,
 // and must not be copied.
 type Name struct {
-	rules *Rules
-	key   string
-	tries int32  // rounds of calls that do not wait
-	began uint8  // how many locks have begun, counted round the end
-	first bool   // a first call has a round under way: see First
-	terms *Term  // the first of those that were not over at the last look; each knows the next
-	queue *queue // nil before a second call comes, or anything waits or heals
+	rules  *Rules
+	key    string
+	tries  int32  // rounds of calls that do not wait
+	began  uint8  // how many locks have begun, counted round the end
+	first  bool   // a first call has a round under way: see First
+	leases *Lease // the first of those that were not over at the last look; each knows the next
+	queue  *queue // nil before a second call comes, or anything waits or heals
 }
 
 // Begin begins with a key.
@@ -63,8 +63,8 @@ func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
 	}
 }
 
-// Won takes up in t what the round of a call has won for a holder who wants w. The replies to what t sends are for to.
-func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, t *Term, to wire.Receiver) []Act {
+// Won takes up in l what the round of a call has won for a holder who wants w. The replies to what l sends are for to.
+func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, l *Lease, to wire.Receiver) []Act {
 	r, id := n.rules, a.id
 	id.Number = a.votes.Fence()
 	if f, ok := a.form.(form.Numbered); ok {
@@ -74,8 +74,8 @@ func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, t *Term, to wire.Re
 		}
 		f.Won(now, a.Ask, id.Number)
 	}
-	t.begin(n, id, w, a.votes.Lease(), a.Ask.Block, to)
-	t.acquire = &a.Round
+	l.begin(n, id, w, a.votes.Lease(), a.Ask.Block, to)
+	l.acquire = &a.Round
 	switch {
 	case !c.waits:
 		n.tries--
@@ -83,11 +83,11 @@ func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, t *Term, to wire.Re
 	case c.first:
 		n.first = false
 		if n.queue == nil {
-			t.first = true
+			l.first = true
 			return acts
 		}
 	}
-	return n.queue.won(acts, r.Clock.Now(), c, t)
+	return n.queue.won(acts, r.Clock.Now(), c, l)
 }
 
 // Lost records that the round of a call was not won. A call that waits goes on, unless it leaves instead.
@@ -127,50 +127,50 @@ func abandon(acts []Act, f form.Form, id form.ID, redeliver time.Duration, nodes
 	return acts
 }
 
-// Adopt takes up in t what another has taken.
-func (n *Name) Adopt(t *Term, id form.ID, w *Want, lease quorum.Lease, to wire.Receiver) {
-	t.begin(n, id, w, lease, 0, to)
+// Adopt takes up in l what another has taken.
+func (n *Name) Adopt(l *Lease, id form.ID, w *Want, lease quorum.Lease, to wire.Receiver) {
+	l.begin(n, id, w, lease, 0, to)
 }
 
 // Release begins the release of a lock that is over, on the nodes that may hold it. Behind it the next call has its turn, unless
 // others may have the lock by now: exclusive is false then. The replies are for to.
-func (n *Name) Release(acts []Act, t *Term, r *Release, now time.Time, exclusive bool, to wire.Receiver) []Act {
-	r.Round = Round{machine: r.votes.Begin(&t.Lease, now), form: t.form(), id: t.ID(), grant: quorum.Grant{Start: now}, to: to}
-	r.form.Release(&r.command, r.id, t.Longest())
-	return n.ended(r.send(acts, time.Time{}), t, exclusive)
+func (n *Name) Release(acts []Act, l *Lease, r *Release, now time.Time, exclusive bool, to wire.Receiver) []Act {
+	r.Round = Round{machine: r.votes.Begin(&l.Lease, now), form: l.form(), id: l.ID(), grant: quorum.Grant{Start: now}, to: to}
+	r.form.Release(&r.command, r.id, l.Longest())
+	return n.ended(r.send(acts, time.Time{}), l, exclusive)
 }
 
 // CleanUp releases, once, what a lock may have left that has ended by itself. Nobody waits for the answers.
-func (n *Name) CleanUp(acts []Act, t *Term) []Act {
-	if !t.Leftovers(n.rules.Clock.Now()) {
+func (n *Name) CleanUp(acts []Act, l *Lease) []Act {
+	if !l.Leftovers(n.rules.Clock.Now()) {
 		return acts
 	}
-	return n.ended(abandon(acts, t.form(), t.ID(), t.Longest(), t.Nodes(), t.MayHold), t, false)
+	return n.ended(abandon(acts, l.form(), l.ID(), l.Longest(), l.Nodes(), l.MayHold), l, false)
 }
 
 // ended gives the next call its turn behind a release.
-func (n *Name) ended(acts []Act, t *Term, exclusive bool) []Act {
-	n.forget(t)
+func (n *Name) ended(acts []Act, l *Lease, exclusive bool) []Act {
+	n.forget(l)
 	q := n.queue
 	switch {
 	case q == nil:
-	case exclusive && t.holder.Kind.HasSlots():
-		return q.vacated(acts, n.rules.Clock.Now(), wire.Slot(t.number))
-	case exclusive && !t.shared() || q.holder == t:
+	case exclusive && l.holder.Kind.HasSlots():
+		return q.vacated(acts, n.rules.Clock.Now(), wire.Slot(l.number))
+	case exclusive && !l.shared() || q.holder == l:
 		return q.released(acts, n.rules.Clock.Now())
 	}
 	return acts
 }
 
 // Detach leaves a lock on the nodes, which another process will release there. The calls that wait watch the nodes from now on.
-func (n *Name) Detach(acts []Act, t *Term, h *quorum.Hold) []Act {
+func (n *Name) Detach(acts []Act, l *Lease, h *quorum.Hold) []Act {
 	now := n.rules.Clock.Now()
-	t.Leave(now, h)
-	n.forget(t)
-	if t.acquire != nil {
-		t.acquire.detached = new(detached)
+	l.Leave(now, h)
+	n.forget(l)
+	if l.acquire != nil {
+		l.acquire.detached = new(detached)
 	}
-	if q := n.queue; q != nil && q.holder == t { // else they watch the nodes already
+	if q := n.queue; q != nil && q.holder == l { // else they watch the nodes already
 		return q.detached(acts, now)
 	}
 	return acts
@@ -181,49 +181,49 @@ func (n *Name) Changed(acts []Act, node int) []Act {
 	if n.queue != nil {
 		acts = n.queue.changed(acts, node)
 	}
-	for t := n.terms; t != nil; t = t.next {
-		if t.Tracked {
-			acts = t.Changed(acts, node)
+	for l := n.leases; l != nil; l = l.next {
+		if l.Tracked {
+			acts = l.Changed(acts, node)
 		}
 	}
 	return acts
 }
 
-// Terms returns the locks that are not over.
-func (n *Name) Terms(yield func(*Term) bool) {
-	for t := n.terms; t != nil && yield(t); t = t.next {
+// Leases returns the locks that are not over.
+func (n *Name) Leases(yield func(*Lease) bool) {
+	for l := n.leases; l != nil && yield(l); l = l.next {
 	}
 }
 
 // Idle reports whether nothing is lost if the name is forgotten.
 func (n *Name) Idle() bool {
-	if n.terms == nil && n.queue == nil { // as a rule
+	if n.leases == nil && n.queue == nil { // as a rule
 		return n.tries == 0 && !n.first
 	}
 	now := n.rules.Clock.Now()
 	n.prune(now)
-	return n.tries == 0 && !n.first && n.terms == nil && (n.queue == nil || n.queue.discardable(now))
+	return n.tries == 0 && !n.first && n.leases == nil && (n.queue == nil || n.queue.discardable(now))
 }
 
 // prune forgets the locks that have ended by themselves.
 func (n *Name) prune(now time.Time) {
-	for t := &n.terms; *t != nil; {
-		if (*t).Exclusive(now) {
-			t = &(*t).next
+	for l := &n.leases; *l != nil; {
+		if (*l).Exclusive(now) {
+			l = &(*l).next
 		} else {
-			*t = (*t).next
+			*l = (*l).next
 		}
 	}
 }
 
 // forget drops a lock that is over. Of those that are shared there may be many: they are pruned later.
-func (n *Name) forget(t *Term) {
-	if t.shared() {
+func (n *Name) forget(l *Lease) {
+	if l.shared() {
 		return
 	}
-	for at := &n.terms; *at != nil; at = &(*at).next {
-		if *at == t {
-			*at = t.next
+	for at := &n.leases; *at != nil; at = &(*at).next {
+		if *at == l {
+			*at = l.next
 			return
 		}
 	}

@@ -114,9 +114,9 @@ func (n *Name) TrackingActive(acts []Act, node int) []Act {
 
 // TrackingLost records that the connection to a node has ended, so that changes may be missed.
 func (n *Name) TrackingLost(acts []Act, node int) []Act {
-	for t := n.terms; t != nil; t = t.next {
-		if t.Tracked {
-			t.TrackingLost(node)
+	for l := n.leases; l != nil; l = l.next {
+		if l.Tracked {
+			l.TrackingLost(node)
 		}
 	}
 	if n.queue == nil {

@@ -9,12 +9,12 @@ import (
 
 // Next returns the call that a lock may be passed on to, by who gives up the hold from: the first, if no round is under way for it, and
 // it is not the turn of others. It returns nil if there is none, or the rules are Closed.
-func (n *Name) Next(t *Term, from *quorum.Hold) *Call {
+func (n *Name) Next(l *Lease, from *quorum.Hold) *Call {
 	q := n.queue
 	if q == nil || n.rules.Pace.Handoff == 0 || q.state == trying || len(q.line.calls) == 0 || n.rules.Closed() {
 		return nil
 	}
-	if now := n.rules.Clock.Now(); q.turn.keptLong(now, n.rules.Pace.Handoff) || !t.mayPass(now, from, q.line.calls[0]) {
+	if now := n.rules.Clock.Now(); q.turn.keptLong(now, n.rules.Pace.Handoff) || !l.mayPass(now, from, q.line.calls[0]) {
 		return nil
 	}
 	return q.line.calls[0]
@@ -22,50 +22,50 @@ func (n *Name) Next(t *Term, from *quorum.Hold) *Call {
 
 // Pass passes a lock on to the call that Next has returned, which wants to, and leaves the queue. If that one does not want it renewed,
 // the caller ends the renewals.
-func (n *Name) Pass(acts []Act, t *Term, from *quorum.Hold, to *Want) ([]Act, quorum.Hold) {
+func (n *Name) Pass(acts []Act, l *Lease, from *quorum.Hold, to *Want) ([]Act, quorum.Hold) {
 	q, now := n.queue, n.rules.Clock.Now()
-	hold := t.pass(now, from, to)
+	hold := l.pass(now, from, to)
 	q.line.remove(0)
 	q.turn.passing = true
-	if q.holder == t {
+	if q.holder == l {
 		q.since = now
 		return acts, hold
 	}
 	if q.turn.wins == 0 { // it did not come from this queue
 		q.turn.wins = 1
-		q.turn.keptFrom(t.Start(), true, q.pace.rtt)
+		q.turn.keptFrom(l.Start(), true, q.pace.rtt)
 	}
 	q.reset()
 	q.view.forget()
 	q.over(now)
-	q.acquired(now, t)
+	q.acquired(now, l)
 	return q.next(q.unwant(acts), now), hold
 }
 
 // mayPass reports whether the lock may be passed on, by who gives up the hold from, to a call: it has to be as good as
 // one that the nodes have just granted for that.
-func (t *Term) mayPass(now time.Time, from *quorum.Hold, to *Call) bool {
+func (l *Lease) mayPass(now time.Time, from *quorum.Hold, to *Call) bool {
 	switch want := to.Want; {
-	case t.handoff == nil, from.Ended() || !from.Current() || t.Holds() > 1:
+	case l.handoff == nil, from.Ended() || !from.Current() || l.Holds() > 1:
 		return false
-	case want.Kind != t.holder.Kind, to.Metadata != token.Metadata(t.token) || want.Grace != t.holder.Grace || want.Kept:
+	case want.Kind != l.holder.Kind, to.Metadata != token.Metadata(l.token) || want.Grace != l.holder.Grace || want.Kept:
 		return false
-	case want.MaxHold != NoLimit && t.MayLast().After(now.Add(want.MaxHold)):
+	case want.MaxHold != NoLimit && l.MayLast().After(now.Add(want.MaxHold)):
 		return false
 	}
-	return t.handoff.May(now, to.Want.TTL)
+	return l.handoff.May(now, to.Want.TTL)
 }
 
 // pass passes the lock on, and returns the hold of the next holder.
-func (t *Term) pass(now time.Time, from *quorum.Hold, to *Want) quorum.Hold {
+func (l *Lease) pass(now time.Time, from *quorum.Hold, to *Want) quorum.Hold {
 	from.Leave(now)
-	by := t.holder
-	t.holder = to
+	by := l.holder
+	l.holder = to
 	same := by.Renewed && by.TTL == to.TTL && by.MaxHold == NoLimit && to.MaxHold == NoLimit
-	if to.Renewed && (t.Renewal == nil || !same) {
-		t.Renew(now, to)
+	if to.Renewed && (l.Renewal == nil || !same) {
+		l.Renew(now, to)
 	}
-	return t.handoff.Pass()
+	return l.handoff.Pass()
 }
 
 // Deserted reports whether a release now would pass the turn early: peers wait, and nobody waits here; or the lock goes from

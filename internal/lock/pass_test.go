@@ -19,16 +19,16 @@ var passing = func() lock.Pace {
 func TestPass_GoesToTheFirstThatWaits(t *testing.T) {
 	c := newDriver(t, 1, passing)
 	c.run([]step{{"join 1", "try"}, {"4ms: won", ""}, {"join 2", "tick 10s"}, {"join 3", ""}})
-	require.Equal(t, 2, c.Next(c.term, &c.hold).Of)
+	require.Equal(t, 2, c.Next(c.lease, &c.hold).Of)
 	require.False(t, c.Deserted())
 	c.run([]step{{"passed", ""}, {"passed", ""}})
 	require.Empty(t, c.Waiting())
-	require.Nil(t, c.Next(c.term, &c.hold))
+	require.Nil(t, c.Next(c.lease, &c.hold))
 	require.True(t, c.Deserted(), "the one before may come back")
 	require.False(t, c.Idle())
 	c.run([]step{{"join 1", "tick 10s"}, {"5ms: unlocked", "try"}})
 	c.run([]step{{"tried", "*"}})
-	require.Nil(t, c.Next(c.term, &c.hold), "while its round asks the nodes")
+	require.Nil(t, c.Next(c.lease, &c.hold), "while its round asks the nodes")
 }
 
 func TestPass_OfALockThatWasNotWaitedFor(t *testing.T) {
@@ -67,9 +67,9 @@ func TestPass_LetsOthersGoFirstAfterALockWasKeptForLong(t *testing.T) {
 	c := newDriver(t, 1, passing)
 	c.run([]step{{"join 1", "try"}, {"join 2", ""}, {"4ms: won", "tick 10s"}})
 	c.run([]step{{"1.998s: unlocked", "try"}, {"1.999s: won", ""}, {"join 3", "tick 11.995s"}})
-	require.NotNil(t, c.Next(c.term, &c.hold))
+	require.NotNil(t, c.Next(c.lease, &c.hold))
 	c.now = start.Add(2 * time.Second)
-	require.Nil(t, c.Next(c.term, &c.hold), "nor is it passed on, though the nodes have just granted it")
+	require.Nil(t, c.Next(c.lease, &c.hold), "nor is it passed on, though the nodes have just granted it")
 	c.run([]step{{"2.001s: unlocked", "tick 2.009s"}})
 	c.run([]step{{"join 4", ""}, {"2.009s: tick", "try"}, {"2.01s: won", "*"}, {"2.011s: unlocked", "try"}})
 }

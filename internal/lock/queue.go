@@ -17,7 +17,7 @@ type queue struct {
 	key    string
 	rules  *Rules
 	state  state
-	holder *Term     // that this process has, in state ours
+	holder *Lease    // that this process has, in state ours
 	since  time.Time // when it took that, or when the last was over
 	wantAt time.Time // when those who share the lock are told again that a writer waits; zero: they were not told
 
@@ -104,12 +104,12 @@ func (q *queue) refuse(acts []Act) []Act {
 }
 
 // won records that a call won its round. The call is the first, unless it had a side round. It leaves the queue.
-func (q *queue) won(acts []Act, now time.Time, c *Call, t *Term) []Act {
+func (q *queue) won(acts []Act, now time.Time, c *Call, l *Lease) []Act {
 	if q.line.back(c) != nil {
 		return acts
 	}
 	q.line.remove(0)
-	took := min(now.Sub(t.Start()), maxRTT)
+	took := min(now.Sub(l.Start()), maxRTT)
 	q.pace.won(took)
 	q.numbers.won(took)
 	q.reset()
@@ -123,9 +123,9 @@ func (q *queue) won(acts []Act, now time.Time, c *Call, t *Term) []Act {
 		return q.next(acts, now)
 	}
 	q.turn.wins++
-	q.turn.keptFrom(t.Start(), q.turn.wins == 1, q.pace.rtt)
+	q.turn.keptFrom(l.Start(), q.turn.wins == 1, q.pace.rtt)
 	q.numbers.floor = 0
-	q.acquired(now, t)
+	q.acquired(now, l)
 	return q.next(q.unwant(acts), now)
 }
 

@@ -358,9 +358,9 @@ func TestName_ForgetsLocksThatHaveExpired(t *testing.T) {
 		c.run([]step{{"tried", ""}})
 		c.now = c.now.Add(c.ttl)
 	}
-	terms := 0
-	for range c.Terms {
-		terms++
+	leases := 0
+	for range c.Leases {
+		leases++
 	}
-	require.Equal(t, 1, terms)
+	require.Equal(t, 1, leases)
 }

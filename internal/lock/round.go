@@ -20,7 +20,7 @@ type Round struct {
 	form     form.Form
 	id       form.ID // of the lock; an acquire has no number yet
 	grant    quorum.Grant
-	term     *Term // that is extended
+	lease    *Lease // that is extended
 	to       wire.Receiver
 	command  wire.Command
 	reasons  []error   // reasons[i] is why node i did not say yes; nil while there is none
@@ -62,7 +62,7 @@ const (
 	Raise                  // of a fencing token
 	CleanUp                // the release that follows a lost acquire
 	Look                   // the observation of what is in the way of a lost acquire
-	Observe                // an observation, for the [Term]
+	Observe                // an observation, for the [Lease]
 	Forgotten              // nobody wants the reply
 	Watch                  // an observation, for the [Name]
 	Heal                   // the deletion of a key without a TTL, for the Name
@@ -79,7 +79,7 @@ type Acquire struct {
 // Votes is the machine of the round.
 func (a *Acquire) Votes() *quorum.Acquire { return &a.votes }
 
-// Release releases a lock that is over, see [Term.Release].
+// Release releases a lock that is over, see [Name.Release].
 type Release struct {
 	Round
 	votes quorum.Release
@@ -155,7 +155,7 @@ func (r *Round) Unsent(acts []Act, clock quorum.Clock, nodes []int) []Act {
 // GiveUp ends the wait for the outcome, as the caller does not wait on; what has been sent goes on.
 func (r *Round) GiveUp(acts []Act, clock quorum.Clock) []Act {
 	if r.machine == nil {
-		return r.term.withdraw(acts, r)
+		return r.lease.withdraw(acts, r)
 	}
 	return r.stop(acts, clock, givenUp)
 }
@@ -193,8 +193,8 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 		acts = append(acts, Act{Command: raise, Tag: wire.Tag{What: Raise, Node: uint16(due.Node)}, To: r.to, Raise: &due})
 	}
 	for _, i := range decided.Observe {
-		if r.term != nil {
-			acts = r.term.observe(acts, i)
+		if r.lease != nil {
+			acts = r.lease.observe(acts, i)
 			continue
 		}
 		if observe == nil {
@@ -210,16 +210,16 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 	case decided.Outcome == quorum.Undecided:
 	case r.outcome == quorum.Undecided:
 		r.outcome = decided.Outcome
-		if r.term != nil {
-			acts = r.term.extend(r.term.ended(acts, &r.term.extensions))
+		if r.lease != nil {
+			acts = r.lease.extend(r.lease.ended(acts, &r.lease.extensions))
 		} else {
 			acts = append(acts, Act{What: End, To: r.to})
 		}
 	default:
 		r.twice = true
 	}
-	if r.term != nil {
-		acts = r.term.shown(acts)
+	if r.lease != nil {
+		acts = r.lease.shown(acts)
 	}
 	return acts
 }
@@ -261,7 +261,7 @@ func (r *Round) missing() error {
 	switch {
 	case r.stopped == overdue:
 		return nodeerr.ErrTimeout
-	case r.stopped == givenUp, r.outcome == quorum.Undecided, r.term != nil && r.outcome == quorum.TooLate: // the deadline has decided
+	case r.stopped == givenUp, r.outcome == quorum.Undecided, r.lease != nil && r.outcome == quorum.TooLate: // the deadline has decided
 		return nodeerr.ErrUnanswered
 	}
 	return nodeerr.ErrUnneeded

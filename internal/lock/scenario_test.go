@@ -85,7 +85,7 @@ type teller struct {
 	name    lock.Name
 	call    lock.Call
 	now     time.Time
-	term    *lock.Term
+	lease   *lock.Lease
 	ended   quorum.Ending
 	serials map[int]uint32 // of the last observations
 	hold    quorum.Hold
@@ -147,7 +147,7 @@ func (s *teller) happens(line string) []string {
 		return s.unlock()
 	case line == "detach":
 		s.ended = quorum.Released
-		acts = s.name.Detach(nil, s.term, &s.hold)
+		acts = s.name.Detach(nil, s.lease, &s.hold)
 	case err != nil && len(words[0]) == 1:
 		acts = s.waits(words[0], line)
 	case err == nil && (slices.Contains(words, "holds") || slices.Contains(words, "silent")):
@@ -161,9 +161,9 @@ func (s *teller) happens(line string) []string {
 		tag, reply := s.reply(node, words[1:])
 		acts = s.round.Answered(nil, s, tag, reply)
 	case line == "clean up":
-		acts = s.name.CleanUp(nil, s.term)
+		acts = s.name.CleanUp(nil, s.lease)
 	case line == "tracked":
-		s.term.Tracked = true
+		s.lease.Tracked = true
 	case words[0] == "nodes":
 		s.begin(number(s, words[1]), len(words) > 2)
 		return nil
@@ -179,7 +179,7 @@ func (s *teller) happens(line string) []string {
 	case line == "give up":
 		acts = s.round.GiveUp(nil, s)
 	case line == "failed":
-		_, began, _ := s.term.Failed()
+		_, began, _ := s.lease.Failed()
 		if began.IsZero() {
 			return []string{"none"}
 		}
@@ -227,14 +227,14 @@ func (s *teller) ask(kind string) []lock.Act {
 	case "extend":
 		e := new(lock.Extend)
 		s.round = &e.Round
-		return s.term.Extend(nil, e, 10*time.Second, &s.hold, nil)
+		return s.lease.Extend(nil, e, 10*time.Second, &s.hold, nil)
 	}
 	require.Equal(s, "release", kind)
-	s.term.End(s.now, quorum.Released)
+	s.lease.End(s.now, quorum.Released)
 	s.ended = quorum.Released
 	r := new(lock.Release)
 	s.round = &r.Round
-	return s.name.Release(nil, s.term, r, s.now, true, nil)
+	return s.name.Release(nil, s.lease, r, s.now, true, nil)
 }
 
 func (s *teller) observed(node int, words []string) []lock.Act {
@@ -248,7 +248,7 @@ func (s *teller) observed(node int, words []string) []lock.Act {
 	case "silent":
 		reply.Answer, reply.Err = quorum.Unknown, nodeerr.ErrTimeout
 	}
-	return s.term.Answered(nil, tag, reply)
+	return s.lease.Answered(nil, tag, reply)
 }
 
 func (s *teller) reply(node int, words []string) (wire.Tag, *wire.Reply) {
@@ -340,11 +340,11 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 		s.outcome = s.round.Outcome()
 		what := outcomes[s.outcome]
 		if s.kind == "acquire" && s.outcome == quorum.Done {
-			s.term, s.ended = new(lock.Term), quorum.Held
-			won = s.name.Won(nil, s.asks, s.asks.Want, s.acquire, s.term, nil)
-			id := s.term.ID()
-			s.hold = s.term.Hold()
-			what += fmt.Sprintf(", held for %v", s.term.Remaining(s.now))
+			s.lease, s.ended = new(lock.Lease), quorum.Held
+			won = s.name.Won(nil, s.asks, s.asks.Want, s.acquire, s.lease, nil)
+			id := s.lease.ID()
+			s.hold = s.lease.Hold()
+			what += fmt.Sprintf(", held for %v", s.lease.Remaining(s.now))
 			if id.Number > 0 {
 				what += fmt.Sprintf(", with fencing token %d", id.Number)
 			}
@@ -354,8 +354,8 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 			said = append(said, s.act(&won[i]))
 		}
 	}
-	if s.term != nil && s.term.At(s.now) != s.ended {
-		s.ended = s.term.At(s.now)
+	if s.lease != nil && s.lease.At(s.now) != s.ended {
+		s.ended = s.lease.At(s.now)
 		said = append(said, map[quorum.Ending]string{quorum.Lost: "the lock is lost", quorum.Expired: "the lock has expired"}[s.ended])
 	}
 	return said

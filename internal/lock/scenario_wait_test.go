@@ -53,12 +53,12 @@ func (s *teller) shown(words []string) *wire.Reply {
 }
 
 func (s *teller) unlock() []string {
-	if next := s.name.Next(s.term, &s.hold); next != nil {
+	if next := s.name.Next(s.lease, &s.hold); next != nil {
 		var acts []lock.Act
-		acts, s.hold = s.name.Pass(nil, s.term, &s.hold, next.Want)
+		acts, s.hold = s.name.Pass(nil, s.lease, &s.hold, next.Want)
 		return append([]string{fmt.Sprintf("%v has the lock", next.Of)}, s.comesOf(acts)...)
 	}
-	s.term.Leave(s.now, &s.hold)
+	s.lease.Leave(s.now, &s.hold)
 	return s.comesOf(s.ask("release"))
 }
 

@@ -54,12 +54,12 @@ func (q *queue) settle() {
 }
 
 // acquired records that this process has the lock.
-func (q *queue) acquired(now time.Time, t *Term) {
+func (q *queue) acquired(now time.Time, l *Lease) {
 	for i := range q.view.nodes {
 		q.view.nodes[i].noTTLFrom = time.Time{} // changes are not followed while the lock is held here
 	}
 	q.become(ours)
-	q.holder, q.since = t, now
+	q.holder, q.since = l, now
 	q.view.token, q.turn.until = "", time.Time{}
 }
 

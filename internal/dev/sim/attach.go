@@ -62,7 +62,7 @@ func (c *client) attachTo(of *round, auto bool, then func(*held)) {
 // takeUp makes a lock of what the nodes hold.
 func (c *client) takeUp(of *round, a *lock.Attach, auto bool, began time.Duration) *held {
 	id, kind, lease := a.Lock()
-	t, w := &term{name: c.name(of.key), of: of}, Step{TTL: of.Grant().TTL, Auto: auto}.want()
+	t, w := &granted{name: c.name(of.key), of: of}, Step{TTL: of.Grant().TTL, Auto: auto}.want()
 	if w.Kind = kind; kind.HasSlots() {
 		t.slot = id.Number
 	} else {

@@ -43,7 +43,7 @@ func (c *client) pass(k *held, hold *quorum.Hold) bool {
 	c.check(w.Grace == k.of.Grant().Grace, "a lock that is passed on has the grace that was asked for", "client %d: %v, waiter %d asked for %v", c.number, k, w.number, w.Grace)
 	k.passed, k.at = true, c.now
 	c.drop(k)
-	next := &held{term: k.term, given: true}
+	next := &held{granted: k.granted, given: true}
 	acts, gets := k.lock.Pass(nil, &k.lease, hold, call.Want)
 	next.holds = []quorum.Hold{gets}
 	if !w.Auto {

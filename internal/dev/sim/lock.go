@@ -10,7 +10,7 @@ import (
 
 // held is a lock in the hands of a holder, as package redlock holds it.
 type held struct {
-	*term
+	*granted
 	holds  []quorum.Hold // of the handles that have not been unlocked
 	number uint64        // the holder's fencing token; 0: without fencing
 
@@ -24,13 +24,13 @@ type held struct {
 	at       time.Duration // true time of these
 }
 
-// term is what the nodes have granted to a client: to one holder after the other, if it is passed on.
-type term struct {
+// granted is what the nodes have granted to a client: to one holder after the other, if it is passed on.
+type granted struct {
 	*name
 	of      *round // the acquire that won it, maybe that of another client
 	fence   uint64 // that the nodes hold with the token; 0: without fencing
 	slot    uint64 // 1 + its slot; 0: it has none
-	lease   lock.Term
+	lease   lock.Lease
 	current *held // that of the present holder
 
 	due timer // of the next renewal
@@ -39,14 +39,14 @@ type term struct {
 func (k *held) String() string { return k.of.token }
 
 // begin makes the lock that of its first holder.
-func (t *term) begin() *held {
-	t.current = &held{term: t, holds: []quorum.Hold{t.lease.Hold()}, number: t.lease.Fence()}
-	return t.current
+func (g *granted) begin() *held {
+	g.current = &held{granted: g, holds: []quorum.Hold{g.lease.Hold()}, number: g.lease.Fence()}
+	return g.current
 }
 
 // won takes up what a won round leaves.
 func (n *name) won(r *round, call *lock.Call) (k *held, acts []lock.Act) {
-	c, t := n.client, &term{name: n, of: r}
+	c, t := n.client, &granted{name: n, of: r}
 	if r.kind.HasSlots() {
 		t.slot = r.acquire.Votes().Fence()
 	} else {
@@ -190,20 +190,20 @@ func (k *held) over() {
 }
 
 // renew has the lock renewed when it is due next.
-func (t *term) renew() {
-	if t.lease.Renewal == nil || t.lease.Renewing() {
+func (g *granted) renew() {
+	if g.lease.Renewal == nil || g.lease.Renewing() {
 		return
 	}
-	c := t.client
-	due, ok := t.lease.Renewal.Next(&t.lease.Lease, c.clock.Now())
+	c := g.client
+	due, ok := g.lease.Renewal.Next(&g.lease.Lease, c.clock.Now())
 	if !ok {
 		return
 	}
-	t.due.at = time.Time{} // in the place of what was scheduled before
-	t.due.set(c, &c.clock, due, func() {
-		t.do(func() {
-			r, e := t.current.newExtend(true)
-			t.act(t.lease.Due(nil, e, r))
+	g.due.at = time.Time{} // in the place of what was scheduled before
+	g.due.set(c, &c.clock, due, func() {
+		g.do(func() {
+			r, e := g.current.newExtend(true)
+			g.act(g.lease.Due(nil, e, r))
 		})
 	})
 }

@@ -83,9 +83,9 @@ func (n *name) act(acts []lock.Act) {
 		case lock.End:
 			a.To.(*round).end()
 		case lock.Renew:
-			a.To.(*term).renew()
+			a.To.(*granted).renew()
 		case lock.Over:
-			a.To.(*term).current.over()
+			a.To.(*granted).current.over()
 		case lock.AwaitCleanUp:
 			r := a.To.(*round)
 			c.afterClock(&c.clock, r.Grant().Start.Add(nodeTimeout), func() {
@@ -148,7 +148,7 @@ func (n *name) send(acts []lock.Act, a lock.Act) []lock.Act {
 	switch to := to.(type) {
 	case *round:
 		return to.answered(acts, a.Tag, reply)
-	case *term:
+	case *granted:
 		return to.lease.Answered(acts, a.Tag, reply)
 	}
 	return n.lock.Answered(acts, a.Tag, reply)

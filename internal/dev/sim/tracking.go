@@ -122,7 +122,7 @@ func (l *line) trackingActive() {
 	}
 	for _, n := range l.client.names {
 		n.do(func() {
-			for t := range n.lock.Terms {
+			for t := range n.lock.Leases {
 				if t.Tracked {
 					n.act(t.Changed(nil, l.server.number))
 				}

@@ -131,11 +131,11 @@ func (p *Plan) straggling(r *rand.Rand) {
 const noticed = time.Second
 
 // Reply implements [wire.Receiver] for observations.
-func (t *term) Reply(tag wire.Tag, r *wire.Reply) {
-	t.do(func() {
-		k := t.current
+func (g *granted) Reply(tag wire.Tag, r *wire.Reply) {
+	g.do(func() {
+		k := g.current
 		k.client.log("client %d: does node %d hold %v? %v", k.client.number, tag.Node, k, r.Answer)
-		k.act(t.lease.Answered(nil, tag, r))
+		k.act(g.lease.Answered(nil, tag, r))
 	})
 }
 

@@ -57,7 +57,7 @@ func (c *client) take(won *redlock.Lock, name string, begin time.Time, s step) *
 
 // tokenOf returns the token of a lock, which may be passed on nevertheless.
 func tokenOf(lock *redlock.Lock) string {
-	return reflect.ValueOf(lock).Elem().FieldByName("held").Elem().FieldByName("Term").FieldByName("token").String()
+	return reflect.ValueOf(lock).Elem().FieldByName("held").Elem().FieldByName("Lease").FieldByName("token").String()
 }
 
 // checkAlone checks that two locks of one name are not valid at one instant.

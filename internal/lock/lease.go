@@ -8,9 +8,9 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// Term is a lock that the nodes have granted, until nothing is left of it. It is in the hands of one holder after the other. It is
+// Lease is a lock that the nodes have granted, until nothing is left of it. It is in the hands of one holder after the other. It is
 // made in place, and must not be copied.
-type Term struct {
+type Lease struct {
 	quorum.Lease
 	Renewal *quorum.Renewal // nil while nobody wants the lock renewed
 	Tracked bool            // extensions have the nodes announce changes of the key
@@ -18,7 +18,7 @@ type Term struct {
 	first   bool            // a first call has won it, and the name had no queue
 
 	name         *Name
-	next         *Term // of the name
+	next         *Lease // of the name
 	to           wire.Receiver
 	acquire      *Round          // that has won it, as long as some node may answer; nil if that is not known
 	handoff      *quorum.Handoff // nil: the lock is not passed on, and has one number at most
@@ -31,34 +31,34 @@ type Term struct {
 }
 
 // begin takes up what the nodes have granted to a holder. The lock owns a block of numbers.
-func (t *Term) begin(n *Name, id form.ID, w *Want, lease quorum.Lease, block uint64, to wire.Receiver) {
+func (l *Lease) begin(n *Name, id form.ID, w *Want, lease quorum.Lease, block uint64, to wire.Receiver) {
 	n.began++
-	if n.terms != nil && (!w.Kind.Several() || n.began%64 == 0) { // there may be many
+	if n.leases != nil && (!w.Kind.Several() || n.began%64 == 0) { // there may be many
 		n.prune(n.rules.Clock.Now())
 	}
-	t.Lease, t.name, t.next, t.to, t.token, t.number, t.holder = lease, n, n.terms, to, id.Token, id.Number, w
-	n.terms = t
-	if !t.shared() && (n.rules.Pace.Handoff > 0 || block > 1) {
-		t.handoff = quorum.NewHandoff(&t.Lease, n.rules.Pace.Handoff, id.Number, block)
+	l.Lease, l.name, l.next, l.to, l.token, l.number, l.holder = lease, n, n.leases, to, id.Token, id.Number, w
+	n.leases = l
+	if !l.shared() && (n.rules.Pace.Handoff > 0 || block > 1) {
+		l.handoff = quorum.NewHandoff(&l.Lease, n.rules.Pace.Handoff, id.Number, block)
 	}
 	if w.Kept {
-		t.Know()
+		l.Know()
 	}
 	if w.Renewed {
-		t.Renew(t.Start(), w)
+		l.Renew(l.Start(), w)
 	}
 }
 
 // ID returns what identifies the lock on the servers.
-func (t *Term) ID() form.ID { return form.ID{Key: t.name.key, Token: t.token, Number: t.number} }
+func (l *Lease) ID() form.ID { return form.ID{Key: l.name.key, Token: l.token, Number: l.number} }
 
 // form returns what the lock is on the servers. One that was attached to may have a number where locks are taken without, or none.
-func (t *Term) form() form.Form {
-	rules := t.name.rules
-	if t.shared() {
-		return t.holder.form(rules)
+func (l *Lease) form() form.Form {
+	rules := l.name.rules
+	if l.shared() {
+		return l.holder.form(rules)
 	}
-	if t.number > 0 {
+	if l.number > 0 {
 		return rules.Fenced
 	}
 	if _, numbered := rules.Form.(form.Numbered); numbered {
@@ -68,36 +68,36 @@ func (t *Term) form() form.Form {
 }
 
 // shared reports whether others may have the lock at the same time.
-func (t *Term) shared() bool { return t.holder.Kind.Several() }
+func (l *Lease) shared() bool { return l.holder.Kind.Several() }
 
 // Fence returns the fencing token of the present holder; 0 without fencing.
-func (t *Term) Fence() uint64 {
+func (l *Lease) Fence() uint64 {
 	switch {
-	case t.handoff != nil:
-		return t.handoff.Fence()
-	case t.shared():
+	case l.handoff != nil:
+		return l.handoff.Fence()
+	case l.shared():
 		return 0
 	}
-	return t.number
+	return l.number
 }
 
 // Acquiring returns who receives the answers to the acquire, if some are to come; nil otherwise.
-func (t *Term) Acquiring() wire.Receiver {
-	if !t.Asking() {
+func (l *Lease) Acquiring() wire.Receiver {
+	if !l.Asking() {
 		return nil
 	}
-	return t.acquire.to
+	return l.acquire.to
 }
 
 // Know records that a caller knows the token: the lock is no longer passed on.
-func (t *Term) Know() {
-	if t.handoff != nil {
-		t.handoff.Know()
+func (l *Lease) Know() {
+	if l.handoff != nil {
+		l.handoff.Know()
 	}
 }
 
-// To returns who receives the replies to what the term sends.
-func (t *Term) To() wire.Receiver { return t.to }
+// To returns who receives the replies to what the lease sends.
+func (l *Lease) To() wire.Receiver { return l.to }
 
 // observation is the last of a node. The answer of one before it can only be late.
 type observation struct {
@@ -107,68 +107,68 @@ type observation struct {
 
 // Changed takes the announcement of a node that the key may have changed: it is observed, unless an answer is under way that will
 // show it.
-func (t *Term) Changed(acts []Act, node int) []Act {
-	if t.Invalidated(t.name.rules.Clock, node) {
-		return t.observe(acts, node)
+func (l *Lease) Changed(acts []Act, node int) []Act {
+	if l.Invalidated(l.name.rules.Clock, node) {
+		return l.observe(acts, node)
 	}
 	return acts
 }
 
-func (t *Term) observe(acts []Act, node int) []Act {
-	if t.observations == nil {
-		t.observations = map[int]observation{}
+func (l *Lease) observe(acts []Act, node int) []Act {
+	if l.observations == nil {
+		l.observations = map[int]observation{}
 	}
-	o := observation{serial: t.observations[node].serial + 1}
-	t.observations[node] = o
-	cmd := t.form().Look(t.ID())
+	o := observation{serial: l.observations[node].serial + 1}
+	l.observations[node] = o
+	cmd := l.form().Look(l.ID())
 	cmd.WantsLate = true
-	return append(acts, Act{Command: cmd, Tag: wire.Tag{What: Observe, Serial: o.serial, Node: uint16(node)}, To: t.to})
+	return append(acts, Act{Command: cmd, Tag: wire.Tag{What: Observe, Serial: o.serial, Node: uint16(node)}, To: l.to})
 }
 
 // Answered takes the answer to an observation. A late one may overtake the Reply that there was none in time.
-func (t *Term) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
-	rules, node := t.name.rules, int(tag.Node)
-	clock, seen := rules.Clock, t.form().Seen(reply)
-	answer := seen.Holds(t.token)
-	if answer == quorum.Yes && seen.TTL != wire.NoTTL && t.Renewal != nil {
-		acts = t.lasts(acts, node, clock.Now(), seen.TTL)
+func (l *Lease) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
+	rules, node := l.name.rules, int(tag.Node)
+	clock, seen := rules.Clock, l.form().Seen(reply)
+	answer := seen.Holds(l.token)
+	if answer == quorum.Yes && seen.TTL != wire.NoTTL && l.Renewal != nil {
+		acts = l.lasts(acts, node, clock.Now(), seen.TTL)
 	}
-	switch o := t.observations[node]; {
+	switch o := l.observations[node]; {
 	case tag.Serial == o.serial && !o.ended:
-		t.observations[node] = observation{o.serial, true}
-		t.Observed(clock, node, answer)
-	case reply.Late && t.Late(clock, node, answer):
-		acts = t.observe(acts, node)
+		l.observations[node] = observation{o.serial, true}
+		l.Observed(clock, node, answer)
+	case reply.Late && l.Late(clock, node, answer):
+		acts = l.observe(acts, node)
 	}
-	return t.shown(acts)
+	return l.shown(acts)
 }
 
 // lasts records for how much longer a node holds the key: somebody may have cut its TTL. A renewal under way that the node has not answered
 // comes behind that.
-func (t *Term) lasts(acts []Act, node int, now time.Time, ttl time.Duration) []Act {
+func (l *Lease) lasts(acts []Act, node int, now time.Time, ttl time.Duration) []Act {
 	ends := now.Add(ttl)
-	switch e := t.extensions; {
-	case !t.Renewing():
-		if t.Renewal.Cut(&t.Lease, now, ends) {
-			acts = append(acts, Act{What: Renew, To: t.to})
+	switch e := l.extensions; {
+	case !l.Renewing():
+		if l.Renewal.Cut(&l.Lease, now, ends) {
+			acts = append(acts, Act{What: Renew, To: l.to})
 		}
 	case e.renews() && e.Answer(node) != quorum.Pending:
-		t.Renewal.CutMeanwhile(ends)
+		l.Renewal.CutMeanwhile(ends)
 	}
 	return acts
 }
 
 // shown records that an answer has shown something of the lock: it may have ended with that, or the next renewal may come sooner.
-func (t *Term) shown(acts []Act) []Act {
-	now := t.name.rules.Clock.Now()
-	if t.Known() {
-		t.acquire = nil
+func (l *Lease) shown(acts []Act) []Act {
+	now := l.name.rules.Clock.Now()
+	if l.Known() {
+		l.acquire = nil
 	}
-	if t.Renewal != nil && !t.Renewing() && t.Renewal.Sooner(&t.Lease, now) {
-		acts = append(acts, Act{What: Renew, To: t.to})
+	if l.Renewal != nil && !l.Renewing() && l.Renewal.Sooner(&l.Lease, now) {
+		acts = append(acts, Act{What: Renew, To: l.to})
 	}
-	if t.At(now) != quorum.Held {
-		acts = append(acts, Act{What: Over, To: t.to})
+	if l.At(now) != quorum.Held {
+		acts = append(acts, Act{What: Over, To: l.to})
 	}
 	return acts
 }
@@ -183,21 +183,21 @@ const (
 	Nothing             // the hold had ended before, and the release is under way or done
 )
 
-// Leave ends a hold. A hold that has ended before may be ended once more if its release had no quorum ([Term.Unsure]).
-func (t *Term) Leave(now time.Time, h *quorum.Hold) Left {
+// Leave ends a hold. A hold that has ended before may be ended once more if its release had no quorum ([Lease.Unsure]).
+func (l *Lease) Leave(now time.Time, h *quorum.Hold) Left {
 	switch {
 	case !h.Ended():
 		if !h.Leave(now) {
 			return Others
 		}
-	case !h.Current() || t.Holds() > 0 || t.leaving:
+	case !h.Current() || l.Holds() > 0 || l.leaving:
 		return Nothing
 	}
-	t.leaving = true
-	t.End(now, quorum.Released)
-	t.Renewal = nil
+	l.leaving = true
+	l.End(now, quorum.Released)
+	l.Renewal = nil
 	return None
 }
 
 // Unsure records that the release had no quorum.
-func (t *Term) Unsure() { t.leaving = false }
+func (t *Lease) Unsure() { t.leaving = false }
