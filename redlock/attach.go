@@ -106,7 +106,7 @@ func (l *Lock) detach() (under <-chan struct{}, err error) {
 	h.Lock()
 	defer h.Unlock()
 	now := h.Now()
-	if ending := h.StandsLocked(&l.hold, now); ending != quorum.Held {
+	if ending := h.StandsLocked(&l.hold, now); ending != quorum.NotEnded {
 		return nil, l.locker.endLocked(h, ending)
 	}
 	if h.Lease.Holds() > 1 {

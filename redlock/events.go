@@ -47,7 +47,7 @@ func (l *Locker) emitAcquireLocked(op event.Op, try bool, req *request, lock *Lo
 	}
 	h, now := lock.held, lock.held.Now()
 	e.Kind = h.First.Want.Kind.String() // a reader may have re-entered a writer's lock
-	if h.StandsLocked(&lock.hold, now) == quorum.Held {
+	if h.StandsLocked(&lock.hold, now) == quorum.NotEnded {
 		e.Validity = h.Lease.Remaining(now)
 	}
 	e.Fence, e.Reentered = lock.holder.Fence, lock.reenteredLocked(c)
@@ -66,7 +66,7 @@ func (l *Locker) extended(h *engine.Held, e event.Extend, by *engine.Holder, c *
 	h.Lock()
 	defer h.Unlock() // so that the end of a lock that has validity is not reported before
 	now := h.Now()
-	if h.AtLocked(now) == quorum.Held && (by == nil || by == h.Holder) {
+	if h.AtLocked(now) == quorum.NotEnded && (by == nil || by == h.Holder) {
 		e.Validity = h.Lease.Remaining(now)
 	}
 	if e.Left = e.Validity; !deadline.IsZero() {

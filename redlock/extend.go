@@ -40,7 +40,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 		defer func() { locker.extended(h, event.Extend{Err: err}, l.holder, call, r.Before()) }()
 	}
 	switch {
-	case l.ending() != quorum.Held:
+	case l.ending() != quorum.NotEnded:
 		return failed(event.OpExtend, l.Name(), locker.end(h, l.ending()))
 	case ctx.Err() != nil:
 		return failed(event.OpExtend, l.Name(), ended(ctx))
@@ -53,7 +53,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 		return locker.refusalOf(&r.Round)
 	case outcome == quorum.Undecided && locker.engine.Closing().Err() != nil:
 		return failed(event.OpExtend, l.Name(), ErrClosed)
-	case l.ending() != quorum.Held:
+	case l.ending() != quorum.NotEnded:
 		return failed(event.OpExtend, l.Name(), locker.end(h, l.ending()))
 	case outcome == quorum.Done:
 		return nil

@@ -57,7 +57,7 @@ func (l *Lock) Remaining() time.Duration {
 	h.Lock()
 	defer h.Unlock()
 	now := h.Now()
-	if h.StandsLocked(&l.hold, now) != quorum.Held {
+	if h.StandsLocked(&l.hold, now) != quorum.NotEnded {
 		return 0
 	}
 	return h.Lease.Remaining(now)
@@ -73,7 +73,7 @@ func (l *Lock) Err() error {
 	h.Lock()
 	defer h.Unlock()
 	switch ending := h.StandsLocked(&l.hold, h.Now()); {
-	case ending == quorum.Held:
+	case ending == quorum.NotEnded:
 		return nil
 	case l.err == nil:
 		l.err = &LockError{Name: l.Name(), Err: l.locker.endLocked(h, ending)}

@@ -81,7 +81,7 @@ func (g *Engine) HeldBy(owner, key string) (*Held, *Holder) {
 	}
 	defer e.Unlock()
 	for l := range e.Name.Leases {
-		if h := l.To().(*Held); h.Holder.Owner == owner && h.AtLocked(h.Now()) == quorum.Held {
+		if h := l.To().(*Held); h.Holder.Owner == owner && h.AtLocked(h.Now()) == quorum.NotEnded {
 			return h, h.Holder
 		}
 	}
@@ -92,7 +92,7 @@ func (g *Engine) HeldBy(owner, key string) (*Held, *Holder) {
 func (h *Held) Has(by *Holder) bool {
 	h.Lock()
 	defer h.Unlock()
-	return h.Holder == by && h.AtLocked(h.Now()) == quorum.Held
+	return h.Holder == by && h.AtLocked(h.Now()) == quorum.NotEnded
 }
 
 // AwaitLocked records that the program waits to hear of the end, since a time of its own. The end is noticed though nobody asks how the lock
@@ -140,7 +140,7 @@ func (h *Held) Reply(tag wire.Tag, reply *wire.Reply) {
 // over, or by the release.
 func (h *Held) AtLocked(now time.Time) quorum.Ending {
 	ending := h.Lease.At(now)
-	if ending != quorum.Held && h.over != nil {
+	if ending != quorum.NotEnded && h.over != nil {
 		if ending != quorum.Expired {
 			h.over.timer.Stop()
 		}
@@ -211,7 +211,7 @@ func (h *Held) tick() {
 func (h *Held) noticeLocked() (again time.Time) {
 	now := h.Now()
 	switch {
-	case h.AtLocked(now) == quorum.Held: // extended meanwhile
+	case h.AtLocked(now) == quorum.NotEnded: // extended meanwhile
 		again = h.Lease.Deadline()
 	case h.Lease.InGrace(now):
 		again = h.Lease.ExclusiveUntil()

@@ -217,7 +217,7 @@ func (h *Held) stopRenewingLocked() {
 	renewed := h.Lease.Renewal != nil
 	h.Lease.Renewal = nil
 	h.Lease.Tracked = false
-	if renewed && h.Holder.awaited() && h.Lease.At(h.Now()) == quorum.Held {
+	if renewed && h.Holder.awaited() && h.Lease.At(h.Now()) == quorum.NotEnded {
 		h.engine.renewals.schedule(h, h.Lease.Deadline()) // no renewal will notice its end
 	} else {
 		h.engine.renewals.cancel(h)
@@ -233,7 +233,7 @@ func (h *Held) ArmLocked() {
 	due, ok := h.Lease.Renewal.Next(&h.Lease.Lease, now)
 	if !ok {
 		switch {
-		case h.AtLocked(now) != quorum.Held:
+		case h.AtLocked(now) != quorum.NotEnded:
 			h.Lease.Tracked = false
 			return
 		case !h.Lease.Tracked && !h.Holder.awaited():

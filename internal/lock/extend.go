@@ -67,8 +67,8 @@ func (l *Lease) extend(acts []Act) []Act {
 		grant, wanted, untracked := l.Ask(now, e.ttl), false, false
 		switch {
 		case !e.renews():
-			wanted = e.hold.At(now) == quorum.Held && e.hold.Current() && !l.name.rules.Closed()
-		case l.Renewal != nil && l.At(now) == quorum.Held:
+			wanted = e.hold.At(now) == quorum.NotEnded && e.hold.Current() && !l.name.rules.Closed()
+		case l.Renewal != nil && l.At(now) == quorum.NotEnded:
 			untracked, l.Tracked = !l.Tracked, true
 			grant, wanted = l.Renewal.Grant(&l.Lease, now)
 		}
@@ -85,7 +85,7 @@ func (l *Lease) extend(acts []Act) []Act {
 			}
 		}
 		acts = l.ended(acts, &l.extensions)
-		if l.At(now) != quorum.Held {
+		if l.At(now) != quorum.NotEnded {
 			acts = append(acts, Act{What: Over, To: l.to})
 		}
 	}

@@ -167,7 +167,7 @@ func (l *Lease) shown(acts []Act) []Act {
 	if l.Renewal != nil && !l.Renewing() && l.Renewal.Sooner(&l.Lease, now) {
 		acts = append(acts, Act{What: Renew, To: l.to})
 	}
-	if l.At(now) != quorum.Held {
+	if l.At(now) != quorum.NotEnded {
 		acts = append(acts, Act{What: Over, To: l.to})
 	}
 	return acts

@@ -245,7 +245,7 @@ func (n *Name) Holder() (owner, metadata string) {
 	if q == nil {
 		return "", ""
 	}
-	if q.state == ours && q.holder.At(n.rules.Clock.Now()) == quorum.Held {
+	if q.state == ours && q.holder.At(n.rules.Clock.Now()) == quorum.NotEnded {
 		return n.rules.Self, token.Metadata(q.holder.token)
 	}
 	for i := range q.view.nodes {

@@ -340,7 +340,7 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 		s.outcome = s.round.Outcome()
 		what := outcomes[s.outcome]
 		if s.kind == "acquire" && s.outcome == quorum.Done {
-			s.lease, s.ended = new(lock.Lease), quorum.Held
+			s.lease, s.ended = new(lock.Lease), quorum.NotEnded
 			won = s.name.Won(nil, s.asks, s.asks.Want, s.acquire, s.lease, nil)
 			id := s.lease.ID()
 			s.hold = s.lease.Hold()

@@ -77,7 +77,7 @@ func (e *Extend) decide(clock Clock) Actions {
 		return Actions{}
 	}
 	now := clock.Now()
-	held, outcome := e.lease.At(now) == Held, e.outcome()
+	held, outcome := e.lease.At(now) == NotEnded, e.outcome()
 	switch {
 	case !held:
 		outcome = e.lease.tooLate()
@@ -95,7 +95,7 @@ func (e *Extend) decide(clock Clock) Actions {
 
 // Stop gives the extension up, because its caller did or because the lease is over.
 func (e *Extend) Stop(clock Clock) Actions {
-	if !e.over && e.lease.At(clock.Now()) != Held {
+	if !e.over && e.lease.At(clock.Now()) != NotEnded {
 		return e.conclude(e.lease.tooLate())
 	}
 	return e.tally.Stop(clock)

@@ -14,26 +14,26 @@ func TestExtend_Scenarios(t *testing.T) {
 		story string
 		want  quorum.Ending
 	}{
-		"a majority is enough":                    {3, "2 yes; 0 yes → done; 1 unknown", quorum.Held},
-		"a lost reply confirms nothing":           {3, "0 unknown; 1 yes; 2 refused → no quorum", quorum.Held},
-		"half of an even number confirms nothing": {4, "0 yes; 1 yes; 2 unknown; 3 unknown → no quorum", quorum.Held},
+		"a majority is enough":                    {3, "2 yes; 0 yes → done; 1 unknown", quorum.NotEnded},
+		"a lost reply confirms nothing":           {3, "0 unknown; 1 yes; 2 refused → no quorum", quorum.NotEnded},
+		"half of an even number confirms nothing": {4, "0 yes; 1 yes; 2 unknown; 3 unknown → no quorum", quorum.NotEnded},
 		"the old deadline counts and not the new": {3, "0 yes; 1 yes late → too late", quorum.Expired},
 		"a partial one that the caller gives up is not taken back": {
-			5, "0 yes; 1 no; 2 unsent; stop → no quorum; 3 yes; 4 unknown", quorum.Held,
+			5, "0 yes; 1 no; 2 unsent; stop → no quorum; 3 yes; 4 unknown", quorum.NotEnded,
 		},
 		"keys that are gone are told from nodes that are, though it takes a wait": {
 			3, "0 unknown; 1 no; 2 no → denied", quorum.Lost,
 		},
 		"a majority of the nodes that can be reached is none": {
-			5, "0 unsent; 1 yes; 2 unknown; 3 unknown → no quorum; 4 yes", quorum.Held,
+			5, "0 unsent; 1 yes; 2 unknown; 3 unknown → no quorum; 4 yes", quorum.NotEnded,
 		},
 		"a majority that had forgotten the key has lost it": {3, "0 recreated; 1 yes; 2 recreated → denied", quorum.Lost},
 		"together with those that answer no":                {3, "0 recreated; 1 no → denied; 2 yes", quorum.Lost},
 		"also if nobody waits for the answers any more": {
 			3, "1 unsent; stop → no quorum; 0 recreated; 2 recreated", quorum.Lost,
 		},
-		"a minority that had forgotten it is none":              {3, "0 recreated; 1 unknown; 2 yes → no quorum", quorum.Held},
-		"a server that had forgotten it under two names is one": {3, "0 recreated by a; 1 recreated by a; 2 yes by b → no quorum", quorum.Held},
+		"a minority that had forgotten it is none":              {3, "0 recreated; 1 unknown; 2 yes → no quorum", quorum.NotEnded},
+		"a server that had forgotten it under two names is one": {3, "0 recreated by a; 1 recreated by a; 2 yes by b → no quorum", quorum.NotEnded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lease := quorum.NewLease(tt.nodes, granted)

@@ -44,7 +44,7 @@ func (h *Handoff) Know() { h.until, h.fence = time.Time{}, h.last }
 func (h *Handoff) May(now time.Time, ttl time.Duration) bool {
 	usedUp := h.fence > 0 && h.fence == h.last
 	longer := ttl > h.ttl || h.lease.longest > h.ttl // than the nodes granted, or than the next holder asks for
-	return now.Before(h.until) && h.lease.At(now) == Held && !usedUp && !longer
+	return now.Before(h.until) && h.lease.At(now) == NotEnded && !usedUp && !longer
 }
 
 // Pass makes the lock that of the next holder. It may be passed on, and the present holder has left it.

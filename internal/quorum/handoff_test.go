@@ -87,7 +87,7 @@ func TestHandoff_GivesEachHolderAHoldOfItsOwn(t *testing.T) {
 	require.False(t, first.Current())
 	require.Equal(t, quorum.Released, first.At(start))
 	require.True(t, second.Current())
-	require.Equal(t, quorum.Held, second.At(start))
+	require.Equal(t, quorum.NotEnded, second.At(start))
 	require.Equal(t, 1, lease.Holds())
 
 	lease.End(start, quorum.Lost)

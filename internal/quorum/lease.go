@@ -9,7 +9,7 @@ type Ending uint8
 
 // The endings. A lease ends once.
 const (
-	Held     Ending = iota // it has not ended
+	NotEnded Ending = iota // so far
 	Released               // the holder released it
 	Lost                   // the nodes no longer hold it
 	Expired                // its deadline went by
@@ -69,7 +69,7 @@ func (l *Lease) Ask(now time.Time, ttl time.Duration) Grant {
 }
 
 // Exclusive reports whether nobody else can have the lock: it is held, or its grace is not over.
-func (l *Lease) Exclusive(now time.Time) bool { return l.At(now) == Held || l.InGrace(now) }
+func (l *Lease) Exclusive(now time.Time) bool { return l.At(now) == NotEnded || l.InGrace(now) }
 
 // InGrace reports whether the lease has expired, and nobody else can have the lock yet.
 func (l *Lease) InGrace(now time.Time) bool {
@@ -91,7 +91,7 @@ func (l *Lease) Longest() time.Duration { return l.longest }
 
 // Remaining returns the validity that is left; 0 once the lease is over.
 func (l *Lease) Remaining(now time.Time) time.Duration {
-	if l.At(now) != Held {
+	if l.At(now) != NotEnded {
 		return 0
 	}
 	return l.Deadline().Sub(now)
@@ -99,7 +99,7 @@ func (l *Lease) Remaining(now time.Time) time.Duration {
 
 // At returns how the lease stands at an instant; reaching the deadline ends it.
 func (l *Lease) At(now time.Time) Ending {
-	if l.ending == Held && !now.Before(l.Deadline()) {
+	if l.ending == NotEnded && !now.Before(l.Deadline()) {
 		l.ending = Expired
 	}
 	return l.ending
@@ -107,7 +107,7 @@ func (l *Lease) At(now time.Time) Ending {
 
 // End ends the lease, unless it has ended before, and returns how it stands.
 func (l *Lease) End(now time.Time, how Ending) Ending {
-	if l.At(now) == Held {
+	if l.At(now) == NotEnded {
 		l.ending = how
 	}
 	return l.ending
@@ -115,7 +115,7 @@ func (l *Lease) End(now time.Time, how Ending) Ending {
 
 // Enter is a reentry by the holder. It returns false if the lease is over.
 func (l *Lease) Enter(now time.Time) (Hold, bool) {
-	if l.At(now) != Held {
+	if l.At(now) != NotEnded {
 		return Hold{}, false
 	}
 	l.holds++
@@ -158,7 +158,7 @@ func (l *Lease) try(grant Grant) {
 type Hold struct {
 	lease  *Lease
 	holder int32  // the number of its holder
-	how    Ending // how the hold ended; Held until then
+	how    Ending // how the hold ended; NotEnded until then
 }
 
 // Hold returns a hold of the present holder, who has it already.
@@ -166,21 +166,21 @@ func (l *Lease) Hold() Hold { return Hold{lease: l, holder: l.holder} }
 
 // At returns how the lock stands for this hold.
 func (h *Hold) At(now time.Time) Ending {
-	if h.how != Held {
+	if h.how != NotEnded {
 		return h.how
 	}
 	return h.lease.At(now)
 }
 
 // Ended reports whether the hold has ended by itself, and not only with its lease.
-func (h *Hold) Ended() bool { return h.how != Held }
+func (h *Hold) Ended() bool { return h.how != NotEnded }
 
 // Current reports whether the holder that this hold belongs to has the lease, or was the last to have it.
 func (h *Hold) Current() bool { return h.holder == h.lease.holder }
 
 // Leave ends the hold. It returns true for the last of its holder: the lock is to be passed on or released then.
 func (h *Hold) Leave(now time.Time) bool {
-	if h.how = h.lease.At(now); h.how == Held {
+	if h.how = h.lease.At(now); h.how == NotEnded {
 		h.how = Released
 	}
 	h.lease.holds--

@@ -15,12 +15,12 @@ func TestLease_IsHeldUntilItsDeadlineAndNoLonger(t *testing.T) {
 		ending    quorum.Ending
 		remaining time.Duration
 	}{
-		"at the start":          {start, quorum.Held, 9898 * time.Millisecond},
-		"at the last instant":   {inTime, quorum.Held, 1},
+		"at the start":          {start, quorum.NotEnded, 9898 * time.Millisecond},
+		"at the last instant":   {inTime, quorum.NotEnded, 1},
 		"at the deadline":       {deadline, quorum.Expired, 0},
 		"while nodes keep it":   {start.Add(granted.TTL - 1), quorum.Expired, 0},
 		"long after":            {deadline.Add(time.Hour), quorum.Expired, 0},
-		"before it was granted": {start.Add(-time.Second), quorum.Held, 10898 * time.Millisecond},
+		"before it was granted": {start.Add(-time.Second), quorum.NotEnded, 10898 * time.Millisecond},
 	} {
 		lease := quorum.NewLease(1, granted)
 		require.Equal(t, tt.remaining, lease.Remaining(tt.now), name)
@@ -42,15 +42,15 @@ func TestLease_EndsOnceAndAsItFirstDid(t *testing.T) {
 		"given back too late":        {deadline, quorum.Released, quorum.Expired},
 		"found gone too late":        {deadline, quorum.Lost, quorum.Expired},
 		"expired before its time":    {start, quorum.Expired, quorum.Expired},
-		"no ending is not an end":    {inTime, quorum.Held, quorum.Held},
-		"nor does it undo an expiry": {deadline, quorum.Held, quorum.Expired},
+		"no ending is not an end":    {inTime, quorum.NotEnded, quorum.NotEnded},
+		"nor does it undo an expiry": {deadline, quorum.NotEnded, quorum.Expired},
 	} {
 		lease := quorum.NewLease(1, granted)
 		require.Equal(t, tt.want, lease.End(tt.now, tt.how), name)
-		if tt.want == quorum.Held {
+		if tt.want == quorum.NotEnded {
 			continue
 		}
-		for _, other := range []quorum.Ending{quorum.Held, quorum.Released, quorum.Lost, quorum.Expired} {
+		for _, other := range []quorum.Ending{quorum.NotEnded, quorum.Released, quorum.Lost, quorum.Expired} {
 			require.Equal(t, tt.want, lease.End(start, other), name)
 		}
 		require.Equal(t, tt.want, lease.At(deadline), name)
@@ -81,7 +81,7 @@ func TestLease_IsNeverShortened(t *testing.T) {
 		require.Equal(t, tt.want, lease.Deadline(), name)
 		require.Equal(t, tt.want.Sub(start), lease.Remaining(start), name)
 		require.False(t, lease.Kept().Before(lease.Deadline()), "%s: a majority keeps the key until the deadline", name)
-		require.Equal(t, quorum.Held, lease.At(tt.want.Add(-1)), name)
+		require.Equal(t, quorum.NotEnded, lease.At(tt.want.Add(-1)), name)
 		require.Equal(t, quorum.Expired, lease.At(tt.want), name)
 	}
 }
@@ -124,7 +124,7 @@ func TestLease_HasLeftoversOnlyIfKeysMayOutliveIt(t *testing.T) {
 		how    quorum.Ending
 		want   bool
 	}{
-		"held":                             {nothing, quorum.Held, false},
+		"held":                             {nothing, quorum.NotEnded, false},
 		"released, as its release does it": {try, quorum.Released, false},
 		"expired":                          {nothing, quorum.Expired, false},
 		"expired after a failed extension": {try, quorum.Expired, true},
@@ -153,7 +153,7 @@ func TestLease_WithAGraceEndsThatLongBeforeAnotherCanHaveTheLock(t *testing.T) {
 		ending             quorum.Ending
 		exclusive, inGrace bool
 	}{
-		{end.Add(-1), quorum.Held, true, false},
+		{end.Add(-1), quorum.NotEnded, true, false},
 		{end, quorum.Expired, true, true},
 		{over.Add(-1), quorum.Expired, true, true},
 		{over, quorum.Expired, false, false},
@@ -203,7 +203,7 @@ func TestLease_IsReleasedByTheLastOfItsHolds(t *testing.T) {
 	require.False(t, first.Leave(inTime))
 	require.True(t, first.Ended())
 	require.False(t, third.Leave(inTime))
-	require.Equal(t, quorum.Held, second.At(inTime))
+	require.Equal(t, quorum.NotEnded, second.At(inTime))
 	require.Equal(t, quorum.Released, third.At(inTime))
 	require.Equal(t, 1, lease.Holds())
 	require.True(t, second.Leave(inTime))
@@ -211,7 +211,7 @@ func TestLease_IsReleasedByTheLastOfItsHolds(t *testing.T) {
 }
 
 func TestLease_IsNotEnteredIfItIsOver(t *testing.T) {
-	for ending, now := range map[quorum.Ending]time.Time{quorum.Held: deadline, quorum.Released: start} {
+	for ending, now := range map[quorum.Ending]time.Time{quorum.NotEnded: deadline, quorum.Released: start} {
 		lease := quorum.NewLease(1, granted)
 		lease.End(start, ending)
 		_, ok := lease.Enter(now)

@@ -51,7 +51,7 @@ func (r *Renewal) plan(l *Lease) {
 // Next returns when the lease is to be renewed next. It returns false if that is never, because the lease is over
 // or may not last longer.
 func (r *Renewal) Next(l *Lease, now time.Time) (due time.Time, ok bool) {
-	if l.At(now) != Held || r.until != nil && r.until.Sub(l.Kept()) < time.Millisecond {
+	if l.At(now) != NotEnded || r.until != nil && r.until.Sub(l.Kept()) < time.Millisecond {
 		return time.Time{}, false
 	}
 	return r.due, true
@@ -109,7 +109,7 @@ func (r *Renewal) CutMeanwhile(ends time.Time) {
 // renewal can have come, it brings that one forward, and reports that: at once, and [soon] after the last time at the earliest, as somebody
 // may do so again and again.
 func (r *Renewal) Cut(l *Lease, now, ends time.Time) bool {
-	if ends.After(r.due.Add(soon)) || l.At(now) != Held {
+	if ends.After(r.due.Add(soon)) || l.At(now) != NotEnded {
 		return false
 	}
 	at := now

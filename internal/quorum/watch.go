@@ -101,7 +101,7 @@ func (l *Lease) observe(clock Clock, node int) bool {
 // begins begins an observation of a key, unless it has been observed too often.
 func (l *Lease) begins(clock Clock, node int) bool {
 	k := &l.keys[node]
-	if k.seen == maxObservations || l.At(clock.Now()) != Held {
+	if k.seen == maxObservations || l.At(clock.Now()) != NotEnded {
 		return false
 	}
 	k.seen++

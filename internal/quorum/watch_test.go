@@ -30,7 +30,7 @@ func answerAll(lease *quorum.Lease, n int, answers ...quorum.Answer) quorum.Outc
 func observe(t *testing.T, lease *quorum.Lease, node int, answer quorum.Answer) quorum.Ending {
 	t.Helper()
 	require.True(t, lease.Invalidated(instant(start), node))
-	require.Equal(t, quorum.Held, lease.At(start), "a push is a hint")
+	require.Equal(t, quorum.NotEnded, lease.At(start), "a push is a hint")
 	lease.Observed(instant(start), node, answer)
 	return lease.At(start)
 }
@@ -64,7 +64,7 @@ func live(t *testing.T, n int, story string) {
 				overdue = e
 			}
 		}
-		return map[quorum.Ending]string{quorum.Held: "", quorum.Lost: "lost"}[lease.At(start)]
+		return map[quorum.Ending]string{quorum.NotEnded: "", quorum.Lost: "lost"}[lease.At(start)]
 	})
 }
 
@@ -134,7 +134,7 @@ func TestLease_IsLostWhenNoMajorityIsLeft(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		lease := extended(n)
 		for node := range n {
-			want := quorum.Held
+			want := quorum.NotEnded
 			if n-(node+1) < majorityOf(n) {
 				want = quorum.Lost
 			}
@@ -150,7 +150,7 @@ func TestLease_IsLostWhenNoMajorityIsLeft(t *testing.T) {
 // A node that was lost before an extension, and one that another token holds when it comes.
 func TestLease_IsLostInTheMiddleOfAnExtension(t *testing.T) {
 	lease := extended(3)
-	require.Equal(t, quorum.Held, observe(t, lease, 0, quorum.No))
+	require.Equal(t, quorum.NotEnded, observe(t, lease, 0, quorum.No))
 	e := new(quorum.Extend).Begin(lease, granted)
 	require.Equal(t, quorum.Denied, e.Vote(instant(start), 1, quorum.No, "").Outcome)
 	require.Equal(t, quorum.Lost, lease.At(start))
@@ -161,7 +161,7 @@ func TestLease_IsObservedAFewTimesBetweenTwoExtensions(t *testing.T) {
 	lease := extended(3)
 	for range 3 {
 		for range 4 {
-			require.Equal(t, quorum.Held, observe(t, lease, 1, quorum.Yes))
+			require.Equal(t, quorum.NotEnded, observe(t, lease, 1, quorum.Yes))
 		}
 		require.False(t, lease.Invalidated(instant(start), 1))
 		require.True(t, lease.Invalidated(instant(start), 2))
@@ -199,7 +199,7 @@ func TestExtend_LateAnswersThatConfirmItAreNoLoss(t *testing.T) {
 	for node := 1; node < 3; node++ {
 		require.Equal(t, quorum.Actions{}, e.Late(instant(midway), node, quorum.Yes, ""))
 	}
-	require.Equal(t, quorum.Held, lease.At(midway))
+	require.Equal(t, quorum.NotEnded, lease.At(midway))
 	require.Equal(t, deadline, lease.Deadline(), "nobody waits for the outcome any more")
 }
 
@@ -239,7 +239,7 @@ func TestLease_ALateAnswerEndsAnObservation(t *testing.T) {
 		lease.Observed(instant(start), node, quorum.Unknown)
 	}
 	require.False(t, lease.Late(instant(start), 0, quorum.No))
-	require.Equal(t, quorum.Held, lease.At(start))
+	require.Equal(t, quorum.NotEnded, lease.At(start))
 	require.False(t, lease.Late(instant(start), 1, quorum.No))
 	require.Equal(t, quorum.Lost, lease.At(start))
 }

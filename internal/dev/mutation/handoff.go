@@ -3,7 +3,7 @@ package mutation
 // handoffMutations weaken what makes a lock that was passed on as good as one that the nodes have just granted.
 var handoffMutations = []Mutation{
 	{"passed-when-over", "a lock that is over is not passed on",
-		"internal/quorum/handoff.go", "h.lease.At(now) == Held && !usedUp", "!usedUp"},
+		"internal/quorum/handoff.go", "h.lease.At(now) == NotEnded && !usedUp", "!usedUp"},
 	{"passed-for-ever", "a lock is passed on for a bounded time after the nodes granted it",
 		"internal/quorum/handoff.go", "now.Before(h.until) && ", ""},
 	{"passed-though-known", "a lock of which the token is known is not passed on",
@@ -25,7 +25,7 @@ var handoffMutations = []Mutation{
 	{"counted-by-one", "a node counts in whole blocks",
 		"internal/dev/sim/keyspace.go", "int64(counted.number) + block\n", "int64(counted.number) + 1\n"},
 	{"handle-lives-on", "who has passed a lock on does not hold it",
-		"internal/quorum/lease.go", "\tif h.how != Held {\n\t\treturn h.how\n\t}\n", ""},
+		"internal/quorum/lease.go", "\tif h.how != NotEnded {\n\t\treturn h.how\n\t}\n", ""},
 	{"holder-not-replaced", "the lock is that of the next holder only",
 		"internal/quorum/handoff.go", "\th.lease.holder++\n", ""},
 	{"next-forgotten", "a waiter that the lock is passed on to has it",

@@ -88,7 +88,7 @@ func (k *held) detach(then time.Duration) {
 		r.onAll = func() { k.detach(then) }
 		return
 	}
-	if len(k.holds) != 1 || k.lease.Extending() != nil || k.locks > 0 || !k.held() || k.lease.At(c.clock.Now()) != quorum.Held {
+	if len(k.holds) != 1 || k.lease.Extending() != nil || k.locks > 0 || !k.held() || k.lease.At(c.clock.Now()) != quorum.NotEnded {
 		k.giveUp()
 		return
 	}

@@ -59,7 +59,7 @@ func (w *world) checkEnd(r *round) {
 	}
 	w.check(now.Before(r.before), "an extension is confirmed before the old deadline",
 		"client %d: %v was extended %v after it", c.number, k, now.Sub(r.before))
-	w.check(!k.current.unlocked && k.lease.At(now) == quorum.Held, "a lock that lapsed is not revived",
+	w.check(!k.current.unlocked && k.lease.At(now) == quorum.NotEnded, "a lock that lapsed is not revived",
 		"client %d: %v was extended when it was over", c.number, k)
 	w.check(r.yes > len(w.servers)/2, "a node that had forgotten a lock does not extend it",
 		"client %d: %v was extended by %d of %d nodes", c.number, k, r.yes, len(w.servers))

@@ -260,7 +260,7 @@ func (n *name) tryOnce(s Step, times int) {
 // extend begins an Extend of a lock that is held.
 func (c *client) extend(k *held, ttl time.Duration) {
 	k.do(func() {
-		if c.call != nil || !slices.Contains(c.holds, k) || k.lease.At(c.clock.Now()) != quorum.Held || k.of.Grant().Grace > ttl/2 {
+		if c.call != nil || !slices.Contains(c.holds, k) || k.lease.At(c.clock.Now()) != quorum.NotEnded || k.of.Grant().Grace > ttl/2 {
 			return
 		}
 		hold := k.holds[0]

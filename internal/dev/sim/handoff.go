@@ -34,7 +34,7 @@ func (c *client) pass(k *held, hold *quorum.Hold) bool {
 	}
 	w := call.Of.(*waiter)
 	c.log("client %d passes %v on to waiter %d", c.number, k, w.number)
-	c.check(!k.passed && k.lease.At(now) == quorum.Held, "only a lock that is held is passed on", "client %d: %v", c.number, k)
+	c.check(!k.passed && k.lease.At(now) == quorum.NotEnded, "only a lock that is held is passed on", "client %d: %v", c.number, k)
 	c.check(now.Sub(k.of.Grant().Start) < min(c.plan.Handoff, k.of.Grant().TTL/4), "a lock goes from hand to hand for a bounded time",
 		"client %d: %v after %v", c.number, k, now.Sub(k.of.Grant().Start))
 	c.check(!k.of.known, "a lock of which the token is known is not passed on", "client %d: %v", c.number, k)
@@ -99,7 +99,7 @@ func (k *held) checkTurn(w *waiter) {
 func (c *client) tell(of *round) {
 	of.known = true
 	for _, k := range c.locks {
-		if k.of == of && k.client == c && k == k.current && !k.unlocked && k.lease.At(c.clock.Now()) == quorum.Held {
+		if k.of == of && k.client == c && k == k.current && !k.unlocked && k.lease.At(c.clock.Now()) == quorum.NotEnded {
 			k.do(k.know)
 		}
 	}
@@ -117,7 +117,7 @@ func (k *held) know() {
 
 // checkPassed holds the earlier holder's handle to what is left of it.
 func (w *world) checkPassed(k *held, hold quorum.Hold) {
-	ended := hold.At(k.client.clock.Now()) != quorum.Held && !hold.Current()
+	ended := hold.At(k.client.clock.Now()) != quorum.NotEnded && !hold.Current()
 	w.check(ended, "who has passed a lock on does not hold it", "client %d: %v", k.client.number, k)
 }
 

@@ -139,7 +139,7 @@ func (k *held) await() {
 	c.afterClock(&c.clock, deadline, func() {
 		switch {
 		case !k.lease.Deadline().Equal(deadline): // extended, and watched anew
-		case k.lease.At(c.clock.Now()) == quorum.Held: // too early
+		case k.lease.At(c.clock.Now()) == quorum.NotEnded: // too early
 			k.await()
 		default:
 			k.do(func() { k.current.over() })

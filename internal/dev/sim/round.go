@@ -112,7 +112,7 @@ func (r *round) ask(acts []lock.Act, unsent []int) {
 		node, err := int(a.Tag.Node), lock.ErrOver
 		if a.At.IsZero() || c.clock.Now().Before(a.At) {
 			if k := r.lock; r.verb == extend {
-				c.check(!k.current.unlocked && k.lease.At(c.clock.Now()) == quorum.Held,
+				c.check(!k.current.unlocked && k.lease.At(c.clock.Now()) == quorum.NotEnded,
 					"no extension is sent after the end of a lease",
 					"client %d: an extension of %v is sent to a node", c.number, k)
 			}
