@@ -41,8 +41,8 @@ func (l *Locker) Parse(value string) (token string, fence uint64, owner, metadat
 	if l.engine.Fencing {
 		f = new(form.Fenced)
 	}
-	seen := f.Seen(&wire.Reply{Value: value})
-	return seen.Token, seen.Fence, tokens.Owner(seen.Token), tokens.Metadata(seen.Token)
+	o := f.Shows(&wire.Reply{Value: value})
+	return o.Token, o.Fence, tokens.Owner(o.Token), tokens.Metadata(o.Token)
 }
 
 // Remembers reports whether a Locker remembers a name.
@@ -108,7 +108,7 @@ func Sees(l *Locker, key string) bool {
 	}
 	defer e.Unlock()
 	for i := range l.engine.Nodes {
-		if seen, _ := e.Name.Seen(i); seen.Held {
+		if o, _ := e.Name.Observation(i); o.Exists {
 			return true
 		}
 	}

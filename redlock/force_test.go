@@ -145,7 +145,7 @@ func TestForceUnlock_IsNotSentAnyMoreWhenItsTimeIsOver(t *testing.T) {
 	require.NoError(t, n.Send(time.Now(), form.Exclusive{}.Observe("name"), answers, wire.Tag{})) // which is overdue then
 	require.Error(t, receive(t, answers, "the end of an observation").Err)
 	deletion := new(wire.Command)
-	form.Exclusive{}.Remove(deletion, "name", form.Seen{Value: "1"})
+	form.Exclusive{}.Remove(deletion, "name", form.Observation{Value: "1"})
 	require.ErrorIs(t, n.Send(time.Now(), deletion, answers, wire.Tag{}), nodeerr.ErrSuspended)
 	c.processes[0].Thaw()
 	require.Equal(t, "1", c.value(0, "name"))

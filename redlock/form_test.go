@@ -83,11 +83,11 @@ func (hashed) Extend(c *wire.Command, id form.ID, ttl time.Duration) {
 }
 
 func (f hashed) Release(c *wire.Command, id form.ID, redeliver time.Duration) {
-	f.Remove(c, id.Key, form.Seen{Token: id.Token})
+	f.Remove(c, id.Key, form.Observation{Token: id.Token})
 	c.Class, c.Redeliver = wire.CleanUp, redeliver
 }
 
-func (hashed) Remove(c *wire.Command, key string, seen form.Seen) {
+func (hashed) Remove(c *wire.Command, key string, seen form.Observation) {
 	*c = wire.Command{Class: wire.Remove, Script: hashedRelease, Key: key, Token: seen.Token, Parse: parseHashed}
 	c.With(seen.Token)
 }
@@ -107,8 +107,8 @@ func (hashed) Heal(key, value string) *wire.Command {
 	return c.With(value)
 }
 
-func (hashed) Seen(r *wire.Reply) form.Seen {
-	return form.Seen{Answer: r.Answer, Foreign: errors.Is(r.Err, nodeerr.ErrForeign), Value: r.Value, Token: r.Value, TTL: r.TTL}
+func (hashed) Shows(r *wire.Reply) form.Observation {
+	return form.Observation{Answer: r.Answer, Foreign: errors.Is(r.Err, nodeerr.ErrForeign), Value: r.Value, Token: r.Value, TTL: r.TTL}
 }
 
 func TestForm_AFurtherKindOfLockIsAFormAndItsScripts(t *testing.T) {

@@ -70,7 +70,7 @@ func (l *Locker) state(name string, answers []engine.Answer) *LockState {
 }
 
 // sharers returns those who share a lock of a kind on a node.
-func sharers(kind engine.Kind, seen []engine.Seen) (all []Sharer) {
+func sharers(kind engine.Kind, seen []engine.Observation) (all []Sharer) {
 	for _, s := range seen {
 		slot := 0
 		if kind.HasSlots() {

@@ -45,7 +45,7 @@ func (w *waiter) lastLocked(stopped *QuorumError) *QuorumError {
 		reason = ErrTaken
 	}
 	refusal := l.refusal(event.OpAcquire, w.req.name, reason, func(i int) error {
-		if seen, _ := name.Seen(i); seen.Held {
+		if o, _ := name.Observation(i); o.Exists {
 			return nodeerr.ErrHeld
 		}
 		return nodeerr.ErrQueued
@@ -60,12 +60,12 @@ func (w *waiter) lastLocked(stopped *QuorumError) *QuorumError {
 	now := l.engine.Clock.Now()
 	for i := range refusal.Nodes {
 		n := &refusal.Nodes[i]
-		switch seen, since := name.Seen(i); {
-		case seen.Foreign && seen.TTL > 0:
-			n.Err = &engine.Passing{TTL: seen.TTL}
-		case seen.Foreign && !errors.Is(n.Err, nodeerr.ErrForeign):
+		switch o, since := name.Observation(i); {
+		case o.Foreign && o.TTL > 0:
+			n.Err = &engine.Passing{TTL: o.TTL}
+		case o.Foreign && !errors.Is(n.Err, nodeerr.ErrForeign):
 			n.Err = nodeerr.ErrForeign
-		case seen.NoTTL && !since.IsZero(): // otherwise it has changed since
+		case o.NoTTL && !since.IsZero(): // otherwise it has changed since
 			n.Err = fmt.Errorf("%w: %w, and was seen unchanged for %v", nodeerr.ErrHeld, nodeerr.ErrNoExpiry, now.Sub(since).Round(time.Millisecond))
 		}
 	}

@@ -17,9 +17,9 @@ import (
 
 // Answer is what a node has answered to a question of [Engine.Observe], [Engine.Remove] or [Engine.Probe].
 type Answer struct {
-	form.Seen             // of an observation; of the others the Answer alone
+	form.Observation             // of an observation; of the others the Answer alone
 	Kind      Kind        // of the lock that was seen
-	Sharers   []form.Seen // who shares the lock that was seen, the one that ends first in front, or was removed from it
+	Sharers   []form.Observation // who shares the lock that was seen, the one that ends first in front, or was removed from it
 	Err       error       // why the Answer is not Yes; nodeerr.ErrUnanswered or ErrUnneeded if there is none
 }
 
@@ -44,7 +44,7 @@ const (
 //
 // Like the others it waits for the answers, until ctx ends or the Engine is closed.
 func (g *Engine) Observe(ctx context.Context, key string, tracked bool) []Answer {
-	sharers, skip := make([][]form.Seen, len(g.Nodes)), make([]int, len(g.Nodes))
+	sharers, skip := make([][]form.Observation, len(g.Nodes)), make([]int, len(g.Nodes))
 	first := g.Form.ObserveMaster(key)
 	first.Tracked = tracked
 	return g.poll(ctx, g.all(first), func(i int, a *Answer, reply *wire.Reply) (next *wire.Command, enough bool) {
@@ -59,7 +59,7 @@ func (g *Engine) Observe(ctx context.Context, key string, tracked bool) []Answer
 			known[s.Token] = true
 		}
 		for n := range reply.Each {
-			if s := (form.Shared{}).Seen(&reply.Each[n]); !known[s.Token] && len(sharers[i]) < MostSharers {
+			if s := (form.Shared{}).Shows(&reply.Each[n]); !known[s.Token] && len(sharers[i]) < MostSharers {
 				sharers[i] = append(sharers[i], s)
 			}
 		}
@@ -79,7 +79,7 @@ func (g *Engine) Attach(
 ) (attach *lock.Attach, outcome quorum.Outcome, answers []Answer) {
 	attach, outcome = lock.NewAttach(len(g.Nodes), form.ID{Key: key, Token: token}, grant, longest), quorum.Undecided
 	answers = g.poll(ctx, g.all(g.Form.ObserveMaster(key)), func(i int, a *Answer, reply *wire.Reply) (next *wire.Command, enough bool) {
-		if next, outcome = attach.Observed(g.Clock, i, a.Seen, reply.Server); next != nil {
+		if next, outcome = attach.Observed(g.Clock, i, a.Observation, reply.Server); next != nil {
 			a.Kind = form.KindOf(a.Value)
 			return next, false
 		}
@@ -102,9 +102,9 @@ func (g *Engine) Remove(ctx context.Context, key string, seen []Answer) []Answer
 	removals := make([]int, len(seen)) // of each node
 	for i := range seen {
 		if a := &seen[i]; a.Answer == quorum.Yes && ctx.Err() == nil && g.closing.Err() == nil {
-			last := a.Seen
+			last := a.Observation
 			if a.Kind.Several() {
-				last = form.Seen{} // nobody's
+				last = form.Observation{} // nobody's
 			}
 			for _, s := range append(slices.Clip(a.Sharers), last) {
 				c := new(wire.Command)
@@ -126,9 +126,9 @@ func (g *Engine) Remove(ctx context.Context, key string, seen []Answer) []Answer
 }
 
 // removal is what the answers of a node come to: one about each of those who share the lock, and the last about the key.
-func removal(sharers []form.Seen, answers []Answer) Answer {
+func removal(sharers []form.Observation, answers []Answer) Answer {
 	sum := answers[len(answers)-1]
-	var gone []form.Seen
+	var gone []form.Observation
 	for i, a := range answers {
 		if sum.known() && (a.Answer == quorum.Yes || !a.known()) {
 			sum = a
@@ -207,7 +207,7 @@ func (g *Engine) poll(ctx context.Context, questions []question, check func(int,
 			}
 			servers[node] = cmp.Or(r.Server, servers[node])
 			a := &answers[r.question]
-			a.Seen, a.Err = g.FormOf(a.Kind, 0).Seen(&r.Reply), r.Err
+			a.Observation, a.Err = g.FormOf(a.Kind, 0).Shows(&r.Reply), r.Err
 			if a.known() {
 				if answered[node] = true; len(answered) >= quorum.Majority(len(g.Nodes)) {
 					g.serves()

@@ -32,8 +32,8 @@ type (
 	Call = lock.Call
 	// Want is what a holder asks for.
 	Want = lock.Want
-	// Seen is what a node has shown of a lock.
-	Seen = form.Seen
+	// Observation is what a node has shown of a lock.
+	Observation = form.Observation
 	// Passing is about data of another program that has a TTL.
 	Passing = form.Passing
 	// Kind is what a lock keeps out.

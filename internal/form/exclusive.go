@@ -37,7 +37,7 @@ func (Exclusive) Release(c *wire.Command, id ID, redeliver time.Duration) {
 }
 
 // Remove implements [Form].
-func (Exclusive) Remove(c *wire.Command, key string, seen Seen) { remove(c, key, seen.Value) }
+func (Exclusive) Remove(c *wire.Command, key string, seen Observation) { remove(c, key, seen.Value) }
 
 // remove deletes a key that holds a value.
 func remove(c *wire.Command, key, value string) {
@@ -45,5 +45,5 @@ func remove(c *wire.Command, key, value string) {
 	c.With(value)
 }
 
-// Seen implements [Form].
-func (Exclusive) Seen(r *wire.Reply) Seen { return see(r, false) }
+// Shows implements [Form].
+func (Exclusive) Shows(r *wire.Reply) Observation { return observation(r, false) }

@@ -129,7 +129,7 @@ func (f *Fenced) Release(c *wire.Command, id ID, redeliver time.Duration) {
 }
 
 // Remove implements [Form]. The holder may have raised the number since it was seen.
-func (f *Fenced) Remove(c *wire.Command, key string, seen Seen) {
+func (f *Fenced) Remove(c *wire.Command, key string, seen Observation) {
 	if seen.Fence == 0 {
 		remove(c, key, seen.Value)
 		return
@@ -145,8 +145,8 @@ func removeFenced(c *wire.Command, id ID) {
 	c.With(fenced(id.Token, id.Number))
 }
 
-// Seen implements [Form].
-func (f *Fenced) Seen(r *wire.Reply) Seen { return see(r, true) }
+// Shows implements [Form].
+func (f *Fenced) Shows(r *wire.Reply) Observation { return observation(r, true) }
 
 // joined has fenced acquires and releases carried out together.
 var joined = &wire.Joiner{Script: joinedScript, Words: joinedWords}

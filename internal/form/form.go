@@ -29,16 +29,16 @@ type Form interface {
 	Release(c *wire.Command, id ID, redeliver time.Duration)
 	// Remove deletes the key if it is that of the lock that was seen, no matter whose. Unlike a release it is not sent after its
 	// timeout, nor again: a value that another client chose may be that of its next lock, too.
-	Remove(c *wire.Command, key string, seen Seen)
+	Remove(c *wire.Command, key string, seen Observation)
 	// Observe reads what is in the way of an acquire: what the key holds and its TTL, see [wire.Reply]. It is tracked.
 	Observe(key string) *wire.Command
-	// Look asks whether a node still has the lock: [Seen.Holds] of what the reply shows. It is tracked.
+	// Look asks whether a node still has the lock: [Observation.Holds] of what the reply shows. It is tracked.
 	Look(id ID) *wire.Command
 	// ObserveMaster is Observe of a server that has to be a master: a replica, which holds what another node does, answers with the error
 	// of code READONLY. It is not tracked. A server whose user may not use INFO counts as a master.
 	ObserveMaster(key string) *wire.Command
-	// Seen is what the reply to an observation shows.
-	Seen(r *wire.Reply) Seen
+	// Observation is what the reply to an observation shows.
+	Shows(r *wire.Reply) Observation
 	// Heal deletes the key if it holds a value that was seen and has no TTL.
 	Heal(key, value string) *wire.Command
 }
@@ -86,8 +86,8 @@ type Ask struct {
 	Advance bool
 }
 
-// Seen is what an observation has shown of a key.
-type Seen struct {
+// Observation is what an observation has shown of a key.
+type Observation struct {
 	Answer  quorum.Answer // Yes: the key exists; No: it does not; otherwise nothing is known
 	Foreign bool          // it is data of another program, which stays unless there is a TTL; the Answer is Refused
 	Value   string        // that the key holds
@@ -100,7 +100,7 @@ type Seen struct {
 }
 
 // Holds returns Yes if the node holds a token, No if it certainly does not, and otherwise why that is not known.
-func (s Seen) Holds(token string) quorum.Answer {
+func (s Observation) Holds(token string) quorum.Answer {
 	if s.Answer == quorum.Yes && s.Token != token || s.Foreign {
 		return quorum.No
 	}
@@ -108,11 +108,11 @@ func (s Seen) Holds(token string) quorum.Answer {
 }
 
 // Number returns the number that the nodes have to agree on beside the token: Fence, or that of Slot. 0 means that there is none.
-func (s Seen) Number() uint64 { return s.Fence + uint64(s.Slot) }
+func (s Observation) Number() uint64 { return s.Fence + uint64(s.Slot) }
 
-// see makes of a reply what it shows. A token of another client has a number only if that client uses numbers.
-func see(r *wire.Reply, numbered bool) Seen {
-	s := Seen{Answer: r.Answer, Foreign: errors.Is(r.Err, nodeerr.ErrForeign), Value: r.Value, TTL: r.TTL}
+// observation makes of a reply what it shows. A token of another client has a number only if that client uses numbers.
+func observation(r *wire.Reply, numbered bool) Observation {
+	s := Observation{Answer: r.Answer, Foreign: errors.Is(r.Err, nodeerr.ErrForeign), Value: r.Value, TTL: r.TTL}
 	s.Token, s.Fence = token.Split(r.Value, numbered)
 	return s
 }

@@ -74,7 +74,7 @@ func (s Shared) TakeBack(c *wire.Command, id ID, granted wire.Slot) {
 }
 
 // Remove implements [Form]: it takes out one of those who share the key. Without a token it deletes the key if nobody shares it.
-func (s Shared) Remove(c *wire.Command, key string, seen Seen) {
+func (s Shared) Remove(c *wire.Command, key string, seen Observation) {
 	s.leave(c, ID{Key: key, Token: seen.Token})
 }
 
@@ -113,9 +113,9 @@ func (s Shared) look(key string, parse func(*wire.Value) wire.Reply, args ...str
 // ObserveMaster implements [Form].
 func (Shared) ObserveMaster(key string) *wire.Command { return text{}.ObserveMaster(key) }
 
-// Seen implements [Form].
-func (Shared) Seen(r *wire.Reply) Seen {
-	s := see(r, false)
+// Shows implements [Form].
+func (Shared) Shows(r *wire.Reply) Observation {
+	s := observation(r, false)
 	s.Slot, s.WriterWaits = r.Slot, r.WriterWaits
 	return s
 }

@@ -27,17 +27,17 @@ func NewAttach(n int, id form.ID, grant quorum.Grant, longest time.Duration) *At
 }
 
 // Observed takes what a node holds: first by [form.Form.ObserveMaster], and then by next, which the node is asked if it is not nil.
-func (a *Attach) Observed(clock quorum.Clock, node int, seen form.Seen, server string) (next *wire.Command, outcome quorum.Outcome) {
+func (a *Attach) Observed(clock quorum.Clock, node int, o form.Observation, server string) (next *wire.Command, outcome quorum.Outcome) {
 	asked := a.asked[node]
-	if of := form.KindOf(seen.Value); !asked.Several() && of.Several() && seen.Answer == quorum.Yes {
+	if of := form.KindOf(o.Value); !asked.Several() && of.Several() && o.Answer == quorum.Yes {
 		a.asked[node] = of
 		return form.Shared{Kind: of}.Look(a.id), quorum.Undecided
 	}
-	ttl := seen.TTL
+	ttl := o.TTL
 	if ttl == wire.NoTTL {
 		ttl = a.longest
 	}
-	held, number := seen.Holds(a.id.Token), uint64(asked)<<kindBit|seen.Number()
+	held, number := o.Holds(a.id.Token), uint64(asked)<<kindBit|o.Number()
 	return nil, a.votes.Observed(clock, node, held, number, ttl, server).Outcome
 }
 

@@ -44,7 +44,7 @@ func (r *Round) lookAtAll(acts []Act) []Act {
 // stillHolds handles the answer of a node to that look.
 func (r *Round) stillHolds(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	l := r.detached
-	if tag.Serial != l.look || r.form.Seen(reply).Holds(r.id.Token) != quorum.No {
+	if tag.Serial != l.look || r.form.Shows(reply).Holds(r.id.Token) != quorum.No {
 		return acts
 	}
 	if l.gone++; r.Nodes()-l.gone != quorum.Majority(r.Nodes())-1 {

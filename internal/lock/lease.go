@@ -17,17 +17,17 @@ type Lease struct {
 	leaving bool            // a release is under way, or done
 	first   bool            // a first call has won it, and the name had no queue
 
-	name         *Name
-	next         *Lease // of the name
-	to           wire.Receiver
-	acquire      *Round          // that has won it, as long as some node may answer; nil if that is not known
-	handoff      *quorum.Handoff // nil: the lock is not passed on, and has one number at most
-	token        string
-	number       uint64              // that the nodes hold with the token; 0: a lock without
-	holder       *Want               // what the present one wants
-	extensions   *Extend             // the one that is under way; each knows the one that comes when it has ended
-	failed       *Extend             // the last that has failed; nil if none has since one has succeeded
-	observations map[int]observation // the last of each node that has one
+	name       *Name
+	next       *Lease // of the name
+	to         wire.Receiver
+	acquire    *Round          // that has won it, as long as some node may answer; nil if that is not known
+	handoff    *quorum.Handoff // nil: the lock is not passed on, and has one number at most
+	token      string
+	number     uint64       // that the nodes hold with the token; 0: a lock without
+	holder     *Want        // what the present one wants
+	extensions *Extend      // the one that is under way; each knows the one that comes when it has ended
+	failed     *Extend      // the last that has failed; nil if none has since one has succeeded
+	looks      map[int]look // the last of each node that has one
 }
 
 // begin takes up what the nodes have granted to a holder. The lock owns a block of numbers.
@@ -99,8 +99,8 @@ func (l *Lease) Know() {
 // To returns who receives the replies to what the lease sends.
 func (l *Lease) To() wire.Receiver { return l.to }
 
-// observation is the last of a node. The answer of one before it can only be late.
-type observation struct {
+// look is the last observation of a node. The answer of one before it can only be late.
+type look struct {
 	serial uint32
 	ended  bool // the lease has taken the answer, or that there was none in time
 }
@@ -115,27 +115,27 @@ func (l *Lease) Changed(acts []Act, node int) []Act {
 }
 
 func (l *Lease) observe(acts []Act, node int) []Act {
-	if l.observations == nil {
-		l.observations = map[int]observation{}
+	if l.looks == nil {
+		l.looks = map[int]look{}
 	}
-	o := observation{serial: l.observations[node].serial + 1}
-	l.observations[node] = o
+	last := look{serial: l.looks[node].serial + 1}
+	l.looks[node] = last
 	cmd := l.form().Look(l.ID())
 	cmd.WantsLate = true
-	return append(acts, Act{Command: cmd, Tag: wire.Tag{What: Observe, Serial: o.serial, Node: uint16(node)}, To: l.to})
+	return append(acts, Act{Command: cmd, Tag: wire.Tag{What: Observe, Serial: last.serial, Node: uint16(node)}, To: l.to})
 }
 
 // Answered takes the answer to an observation. A late one may overtake the Reply that there was none in time.
 func (l *Lease) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	rules, node := l.name.rules, int(tag.Node)
-	clock, seen := rules.Clock, l.form().Seen(reply)
-	answer := seen.Holds(l.token)
-	if answer == quorum.Yes && seen.TTL != wire.NoTTL && l.Renewal != nil {
-		acts = l.lasts(acts, node, clock.Now(), seen.TTL)
+	clock, o := rules.Clock, l.form().Shows(reply)
+	answer := o.Holds(l.token)
+	if answer == quorum.Yes && o.TTL != wire.NoTTL && l.Renewal != nil {
+		acts = l.lasts(acts, node, clock.Now(), o.TTL)
 	}
-	switch o := l.observations[node]; {
-	case tag.Serial == o.serial && !o.ended:
-		l.observations[node] = observation{o.serial, true}
+	switch last := l.looks[node]; {
+	case tag.Serial == last.serial && !last.ended:
+		l.looks[node] = look{last.serial, true}
 		l.Observed(clock, node, answer)
 	case reply.Late && l.Late(clock, node, answer):
 		acts = l.observe(acts, node)

@@ -14,11 +14,11 @@ func (n *Name) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	if tag.What == Heal {
 		return n.queue.healed(acts, now, node, reply.Answer == quorum.Yes)
 	}
-	return n.queue.observed(acts, now, node, tag.Sight, keyState(n.rules.FormOf(form.Kind(tag.Sight.Kind), tag.Sight.Slots), reply))
+	return n.queue.observed(acts, now, node, tag.Sight, observation(n.rules.FormOf(form.Kind(tag.Sight.Kind), tag.Sight.Slots), reply))
 }
 
 // observed takes the answer to an observation.
-func (q *queue) observed(acts []Act, now time.Time, node int, sight wire.Sight, seen KeyState) []Act {
+func (q *queue) observed(acts []Act, now time.Time, node int, sight wire.Sight, o Observation) []Act {
 	n := &q.view.nodes[node]
 	n.observing = false
 	switch waits := q.waits(now); {
@@ -26,43 +26,43 @@ func (q *queue) observed(acts []Act, now time.Time, node int, sight wire.Sight, 
 		n.toObserve = true
 		return q.next(acts, now)
 	case q.unattended(now):
-		n.update(now, seen)
+		n.update(now, o)
 		return q.heal(acts, now)
 	case !waits: // the round finds out
 		return acts
 	}
 	changed, before := n.changed, q.view.token
-	if n.update(now, seen) {
+	if n.update(now, o) {
 		q.view.strangers.tookTurn(now)
 	}
 	if q.view.blocked((*nodeState).isForeign) {
 		return q.refuse(acts)
 	}
 	contended := q.view.contended(now)
-	if seen.Held && !seen.Foreign {
-		q.view.token = seen.Token
-		q.sawHolder(now, &seen, contended)
+	if o.Exists && !o.Foreign {
+		q.view.token = o.Token
+		q.sawHolder(now, &o, contended)
 	}
 	another := q.view.token != before
 	if changed && !contended {
 		q.pace.sawChange(now, another, n.free(now))
 	}
-	if another && seen.Owner != "" && seen.Owner != q.rules.Self {
-		message := &Message{What: Waits, To: seen.Owner, Peers: []string{q.rules.Self}, Node: node}
+	if another && o.Owner != "" && o.Owner != q.rules.Self {
+		message := &Message{What: Waits, To: o.Owner, Peers: []string{q.rules.Self}, Node: node}
 		acts = append(acts, Act{What: Publish, Message: message})
 	}
 	return q.next(acts, now)
 }
 
 // sawHolder records that a majority holds the token that was seen, if it does: there was no split vote, and no win of this process.
-func (q *queue) sawHolder(now time.Time, seen *KeyState, contended bool) {
-	if !q.view.held(seen.Token) {
+func (q *queue) sawHolder(now time.Time, o *Observation, contended bool) {
+	if !q.view.held(o.Token) {
 		return
 	}
 	if !contended {
 		q.pace.unsplit(now)
 	}
-	if seen.Owner != q.rules.Self {
+	if o.Owner != q.rules.Self {
 		q.turn.wins = 0
 	}
 }
@@ -126,11 +126,11 @@ func (n *Name) TrackingLost(acts []Act, node int) []Act {
 	return n.Tick(acts)
 }
 
-// Seen returns what is known of the key on a node, and since when it has been seen without a TTL, and unchanged; zero means that it
+// Observation returns what is known of the key on a node, and since when it has been seen without a TTL, and unchanged; zero means that it
 // was not.
-func (n *Name) Seen(node int) (seen KeyState, noTTL time.Time) {
+func (n *Name) Observation(node int) (o Observation, noTTL time.Time) {
 	if n.queue == nil {
-		return seen, noTTL
+		return o, noTTL
 	}
-	return n.queue.view.nodes[node].KeyState, n.queue.view.nodes[node].noTTLFrom
+	return n.queue.view.nodes[node].Observation, n.queue.view.nodes[node].noTTLFrom
 }

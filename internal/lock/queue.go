@@ -236,7 +236,7 @@ func (n *Name) Waiting() []*Call {
 func (n *Name) Taken(since time.Time) bool {
 	q, now := n.queue, n.rules.Clock.Now()
 	return q.state == ours || !q.since.Before(since) || now.Before(q.turn.until) ||
-		q.view.count(func(n *nodeState) bool { return n.Held && !n.stays() }) > 0
+		q.view.count(func(n *nodeState) bool { return n.Exists && !n.stays() }) > 0
 }
 
 // Holder returns the owner part of the holder's token and its metadata: of this process, or as a node has shown them last.
@@ -249,8 +249,8 @@ func (n *Name) Holder() (owner, metadata string) {
 		return n.rules.Self, token.Metadata(q.holder.token)
 	}
 	for i := range q.view.nodes {
-		if seen := &q.view.nodes[i]; seen.Held {
-			return seen.Owner, token.Metadata(seen.Token)
+		if o := &q.view.nodes[i]; o.Exists {
+			return o.Owner, token.Metadata(o.Token)
 		}
 	}
 	return "", ""

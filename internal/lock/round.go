@@ -226,15 +226,15 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 
 // inTheWay returns what an observation says about a node that has said no, if it is more than that the key is held.
 func (r *Round) inTheWay(reply *wire.Reply) error {
-	switch seen := r.form.Seen(reply); {
-	case seen.Foreign && seen.TTL > 0:
-		return &form.Passing{TTL: seen.TTL}
-	case seen.Foreign:
+	switch o := r.form.Shows(reply); {
+	case o.Foreign && o.TTL > 0:
+		return &form.Passing{TTL: o.TTL}
+	case o.Foreign:
 		return reply.Err
-	case seen.Answer != quorum.Yes:
-	case seen.Token == r.id.Token:
+	case o.Answer != quorum.Yes:
+	case o.Token == r.id.Token:
 		return nodeerr.ErrOwnToken
-	case seen.TTL == wire.NoTTL:
+	case o.TTL == wire.NoTTL:
 		return form.ErrHeldForEver
 	}
 	return nil

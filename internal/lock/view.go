@@ -49,12 +49,12 @@ func (v *view) free(now time.Time) bool {
 
 // held reports whether a majority of the nodes holds a token.
 func (v *view) held(token string) bool {
-	return v.majority(func(n *nodeState) bool { return n.Held && n.Token == token })
+	return v.majority(func(n *nodeState) bool { return n.Exists && n.Token == token })
 }
 
 // shared reports whether some node holds the key for several.
 func (v *view) shared() bool {
-	return v.count(func(n *nodeState) bool { return n.Held && form.IsMark(n.Token) }) > 0
+	return v.count(func(n *nodeState) bool { return n.Exists && form.IsMark(n.Token) }) > 0
 }
 
 // mayBeBlocked reports whether somebody's data leaves no majority if it is also on the nodes of which nothing will be known.
@@ -110,7 +110,7 @@ func (v *view) survey(wake *wakeUp) (s survey) {
 		case n.changed:
 			s.changed++
 			s.probing = s.probing || n.observing
-		case n.toObserve || n.observing || n.Held && n.Tracked:
+		case n.toObserve || n.observing || n.Exists && n.Tracked:
 			s.awaited++
 		}
 	}

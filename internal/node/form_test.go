@@ -28,7 +28,7 @@ func newRelease(key, token string, redeliver time.Duration) *wire.Command {
 
 func newDelete(key, value string) *wire.Command {
 	c := new(wire.Command)
-	form.Exclusive{}.Remove(c, key, form.Seen{Value: value})
+	form.Exclusive{}.Remove(c, key, form.Observation{Value: value})
 	return c
 }
 
@@ -66,7 +66,7 @@ func newReleaseFenced(key, token string, number uint64, redeliver time.Duration)
 
 func newDeleteFenced(key, token string, number uint64) *wire.Command {
 	c := new(wire.Command)
-	new(form.Fenced).Remove(c, key, form.Seen{Token: token, Fence: number})
+	new(form.Fenced).Remove(c, key, form.Observation{Token: token, Fence: number})
 	return c
 }
 

@@ -143,7 +143,7 @@ func commands(f form.Form) []string {
 		"acquire        " + made(func(c *wire.Command) { f.Acquire(c, m, ask) }),
 		"extend         " + made(func(c *wire.Command) { f.Extend(c, m, 6*time.Second) }),
 		"release        " + made(func(c *wire.Command) { f.Release(c, m, 0) }),
-		"remove         " + made(func(c *wire.Command) { f.Remove(c, "key", form.Seen{Value: m.Token, Token: m.Token, Fence: m.Number}) }),
+		"remove         " + made(func(c *wire.Command) { f.Remove(c, "key", form.Observation{Value: m.Token, Token: m.Token, Fence: m.Number}) }),
 		"observe        " + told(f.Observe("key")),
 		"look           " + told(f.Look(m)),
 		"of a master    " + told(f.ObserveMaster("key")),
@@ -179,7 +179,7 @@ func fenced() []string {
 		"block          " + acquire(form.DefaultKeep, block),
 		"both           " + acquire(form.DefaultKeep, both),
 		"raise          " + made(func(c *wire.Command) { f.Raise(c, m, 5, 7) }),
-		"no number      " + made(func(c *wire.Command) { f.Remove(c, "key", form.Seen{Value: m.Token, Token: m.Token}) }),
+		"no number      " + made(func(c *wire.Command) { f.Remove(c, "key", form.Observation{Value: m.Token, Token: m.Token}) }),
 		"with floors    " + made(func(c *wire.Command) { f.AcquireAll(c, []form.ID{m, other}, []form.Ask{ask, floor}) }),
 		"together       " + text(joined),
 	}
@@ -205,7 +205,7 @@ func shared(f form.Shared) []string {
 	numbered := f.HasSlots()
 	lines := append(commands(f),
 		"sharers        "+told(f.Sharers("key", 256)),
-		"mark only      "+made(func(c *wire.Command) { f.Remove(c, "key", form.Seen{}) }),
+		"mark only      "+made(func(c *wire.Command) { f.Remove(c, "key", form.Observation{}) }),
 	)
 	if numbered {
 		lines = append(lines,

@@ -43,7 +43,7 @@ var shareMutations = []Mutation{
 	{"end-of-readers-untold", "who waits here is told what the readers here have changed",
 		"internal/wire/command.go", "return c.Changes() && !r.Same && (!c.Shares || !r.Tracked)", "return c.Changes() && !r.Same && !c.Shares"},
 	{"attach-as-another", "a share is attached to as what it is",
-		"internal/lock/attach.go", "uint64(asked)<<kindBit|seen.Number", "seen.Number"},
+		"internal/lock/attach.go", "uint64(asked)<<kindBit|o.Number", "o.Number"},
 	{"last-is-the-same", "the last reader who leaves has changed the key",
 		"internal/form/shared.go", "if v.Kind == ':' && v.Num == 2 {", "if v.Kind == ':' && v.Num >= 1 {"},
 }

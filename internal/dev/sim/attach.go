@@ -32,14 +32,14 @@ func (c *client) attachTo(of *round, auto bool, then func(*held)) {
 	longest := cmp.Or(c.plan.Guard, 2*time.Hour) // that anybody may ask for
 	a := lock.NewAttach(len(c.lines), form.ID{Key: of.key, Token: of.token}, c.grant(0), longest)
 	c.attaching = a
-	var ask func(i int, cmd *wire.Command, seen func(*wire.Reply) form.Seen)
-	ask = func(i int, cmd *wire.Command, seen func(*wire.Reply) form.Seen) {
+	var ask func(i int, cmd *wire.Command, seen func(*wire.Reply) form.Observation)
+	ask = func(i int, cmd *wire.Command, seen func(*wire.Reply) form.Observation) {
 		c.lines[i].ask(cmd, receiver(func(r *wire.Reply) {
 			next, outcome := a.Observed(&c.clock, i, seen(r), "")
 			switch {
 			case c.attaching != a:
 			case next != nil:
-				ask(i, next, form.Shared{}.Seen)
+				ask(i, next, form.Shared{}.Shows)
 			case outcome != quorum.Undecided:
 				c.attaching = nil
 				c.log("client %d: attach to %v is %s", c.number, of.token, outcomes[outcome])
@@ -50,7 +50,7 @@ func (c *client) attachTo(of *round, auto bool, then func(*held)) {
 		}), wire.Tag{})
 	}
 	for i := range c.lines {
-		ask(i, form.Exclusive{}.ObserveMaster(of.key), c.form.Seen)
+		ask(i, form.Exclusive{}.ObserveMaster(of.key), c.form.Shows)
 	}
 	c.after(2*nodeTimeout, func() {
 		if c.attaching == a {

@@ -173,7 +173,7 @@ func (s *sharing) step() {
 		case 18, 19, 20:
 			plain.Release(c, m, ttl)
 		case 21:
-			plain.Remove(c, key, form.Seen{Value: mark})
+			plain.Remove(c, key, form.Observation{Value: mark})
 		case 22:
 			c = plain.Heal(key, []string{mark, token}[s.r.IntN(2)])
 		case 23, 24:
@@ -183,7 +183,7 @@ func (s *sharing) step() {
 		case 27, 28, 29:
 			c = form.Unwant(key)
 		case 30:
-			shared.Remove(c, key, form.Seen{Token: []string{token, ""}[s.r.IntN(2)]})
+			shared.Remove(c, key, form.Observation{Token: []string{token, ""}[s.r.IntN(2)]})
 		case 31, 32:
 			c = shared.Observe(key)
 		case 33, 34, 35:

@@ -126,7 +126,7 @@ func (p *pair) plain(key, token string, ttl time.Duration) *wire.Command {
 	case 2:
 		f.Extend(c, m, ttl)
 	case 3:
-		f.Remove(c, key, form.Seen{Value: token})
+		f.Remove(c, key, form.Observation{Value: token})
 	default:
 		c = form.Exclusive{}.Heal(key, token)
 	}
@@ -159,9 +159,9 @@ func (p *pair) fenced(key, token string, ttl time.Duration) *wire.Command {
 	case 3:
 		f.Release(c, m, ttl)
 	case 4:
-		form.Exclusive{}.Remove(c, key, form.Seen{Value: value(token, max(1, number))})
+		form.Exclusive{}.Remove(c, key, form.Observation{Value: value(token, max(1, number))})
 	case 5:
-		f.Remove(c, key, form.Seen{Value: value(token, number), Token: token, Fence: number})
+		f.Remove(c, key, form.Observation{Value: value(token, number), Token: token, Fence: number})
 	default:
 		m.Number++ // a lock that is held has one
 		f.Extend(c, m, ttl)

@@ -103,7 +103,7 @@ func (f receiver) Reply(_ wire.Tag, r *wire.Reply) { f(r) }
 // force deletes what is observed under a key. Package redlock observes all nodes before.
 func (l *line) force(key string) {
 	l.ask(form.Exclusive{}.ObserveMaster(key), receiver(func(r *wire.Reply) {
-		switch seen := l.client.form.Seen(r); {
+		switch seen := l.client.form.Shows(r); {
 		case isMark(seen.Token):
 			l.forceShared(key, seen.Token)
 		case seen.Answer == quorum.Yes:

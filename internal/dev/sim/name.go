@@ -160,7 +160,7 @@ func (n *name) Reply(tag wire.Tag, r *wire.Reply) {
 	if c.trace != nil && tag.What == lock.Watch {
 		what := r.Answer.String()
 		if r.Answer == quorum.Yes {
-			what = fmt.Sprintf("%s for %v", c.form.Seen(r).Token, r.TTL)
+			what = fmt.Sprintf("%s for %v", c.form.Shows(r).Token, r.TTL)
 		}
 		if r.Tracked {
 			what += ", tracked"

@@ -201,7 +201,7 @@ func (w *world) checkShares(s *server, key string) {
 func (l *line) forceShared(key, mark string) {
 	if l.chance(l.client.number, l.server.number, int(l.now), 22)&1 == 0 {
 		cmd := new(wire.Command)
-		form.Exclusive{}.Remove(cmd, key, form.Seen{Value: mark})
+		form.Exclusive{}.Remove(cmd, key, form.Observation{Value: mark})
 		_ = l.send(order{cmd: cmd})
 		return
 	}
@@ -209,7 +209,7 @@ func (l *line) forceShared(key, mark string) {
 	l.ask(shared.Sharers(key, 0), receiver(func(r *wire.Reply) {
 		for i := range r.Each {
 			cmd := new(wire.Command)
-			shared.Remove(cmd, key, form.Seen{Token: r.Each[i].Value})
+			shared.Remove(cmd, key, form.Observation{Token: r.Each[i].Value})
 			_ = l.send(order{cmd: cmd})
 		}
 	}), wire.Tag{})

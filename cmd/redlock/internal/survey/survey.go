@@ -159,20 +159,20 @@ func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (failed
 // removals are the commands that delete what a node holds. Sharers are ended one by one, and then the mark if nobody
 // is in.
 func removals(key string, n *redlock.NodeState) (all []*wire.Command) {
-	add := func(f form.Form, seen form.Seen) {
+	add := func(f form.Form, seen form.Observation) {
 		c := new(wire.Command)
 		f.Remove(c, key, seen)
 		all = append(all, c)
 	}
 	if !display.Several(n.Kind) {
-		add(form.Exclusive{}, form.Seen{Value: token.Join(n.Token, n.Fence)})
+		add(form.Exclusive{}, form.Observation{Value: token.Join(n.Token, n.Fence)})
 		return all
 	}
 	shared := form.Shared{Kind: form.KindNamed(string(n.Kind))}
 	for _, r := range n.Sharers {
-		add(shared, form.Seen{Token: r.Token})
+		add(shared, form.Observation{Token: r.Token})
 	}
-	add(shared, form.Seen{})
+	add(shared, form.Observation{})
 	return all
 }
 

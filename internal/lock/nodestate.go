@@ -9,10 +9,10 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// KeyState is what an observation of the key on one node has shown.
-type KeyState struct {
+// Observation is what an observation of the key on one node has shown.
+type Observation struct {
 	Answered bool // false means that the node has not answered, and nothing is known
-	Held     bool
+	Exists   bool
 	Token    string
 	Owner    string        // the process that holds it; "" means that the token does not show it
 	TTL      time.Duration // that is left, unless NoTTL; 0 of data that has none
@@ -23,29 +23,29 @@ type KeyState struct {
 	Tracked bool // the node pushes the next change
 }
 
-// keyState is what the reply to an observation shows of a key.
-func keyState(f form.Form, reply *wire.Reply) KeyState {
-	seen := f.Seen(reply)
-	s := KeyState{Answered: true, Tracked: reply.Tracked}
-	switch seen.Answer {
+// observation is what the reply to an observation shows of a key.
+func observation(f form.Form, reply *wire.Reply) Observation {
+	o := f.Shows(reply)
+	s := Observation{Answered: true, Tracked: reply.Tracked}
+	switch o.Answer {
 	case quorum.Yes:
-		s.Held, s.Token, s.Owner = true, seen.Token, token.Owner(seen.Token)
-		s.TTL, s.NoTTL = seen.TTL, seen.TTL == wire.NoTTL
+		s.Exists, s.Token, s.Owner = true, o.Token, token.Owner(o.Token)
+		s.TTL, s.NoTTL = o.TTL, o.TTL == wire.NoTTL
 		if s.NoTTL { // it is deleted by its whole value
-			s.Token = seen.Value
+			s.Token = o.Value
 		}
 	case quorum.No:
 	default:
 		// Any other error goes away, or is found out by a round.
-		s.Foreign, s.TTL = seen.Foreign, seen.TTL
-		s.Answered, s.Held, s.Tracked = s.Foreign, s.Foreign, s.Foreign && s.Tracked
+		s.Foreign, s.TTL = o.Foreign, o.TTL
+		s.Answered, s.Exists, s.Tracked = s.Foreign, s.Foreign, s.Foreign && s.Tracked
 	}
 	return s
 }
 
 // nodeState is what is known of the key on one node.
 type nodeState struct {
-	KeyState
+	Observation
 	toObserve bool      // it has to be observed
 	observing bool      // an observation is under way, or the deletion of a key without a TTL
 	askedAt   time.Time // when the last observation was begun
@@ -58,8 +58,8 @@ type nodeState struct {
 // forget drops what is known, except what identifies a key without a TTL and who held it. An observation that is under way
 // stays so: its answer is newer than any change that was pushed before it.
 func (n *nodeState) forget() {
-	known := KeyState{Token: n.Token, NoTTL: n.NoTTL}
-	*n = nodeState{observing: n.observing, stranger: n.stranger, noTTLFrom: n.noTTLFrom, KeyState: known}
+	known := Observation{Token: n.Token, NoTTL: n.NoTTL}
+	*n = nodeState{observing: n.observing, stranger: n.stranger, noTTLFrom: n.noTTLFrom, Observation: known}
 }
 
 // untracked records that the key may have changed unnoticed. What is the same later need not have been so all the time.
@@ -70,27 +70,27 @@ func (n *nodeState) untracked() {
 
 // freed records that the key has been deleted.
 func (n *nodeState) freed() {
-	*n = nodeState{observing: n.observing, stranger: n.stranger, KeyState: KeyState{Answered: true}}
+	*n = nodeState{observing: n.observing, stranger: n.stranger, Observation: Observation{Answered: true}}
 }
 
 // update takes in an observation. It reports whether a client of another library holds the key that another one of them
 // held before.
-func (n *nodeState) update(now time.Time, seen KeyState) (anotherStranger bool) {
+func (n *nodeState) update(now time.Time, o Observation) (anotherStranger bool) {
 	before := *n
-	*n = nodeState{KeyState: seen, stranger: before.stranger, askedAt: before.askedAt}
+	*n = nodeState{Observation: o, stranger: before.stranger, askedAt: before.askedAt}
 	switch {
-	case !seen.Answered:
+	case !o.Answered:
 		n.Token, n.noTTLFrom = before.Token, before.noTTLFrom
-	case !seen.Held || seen.stays():
-	case seen.NoTTL:
+	case !o.Exists || o.stays():
+	case o.NoTTL:
 		n.noTTLFrom = now
-		if !before.noTTLFrom.IsZero() && before.Token == seen.Token {
+		if !before.noTTLFrom.IsZero() && before.Token == o.Token {
 			n.noTTLFrom = before.noTTLFrom
 		}
 	default:
-		n.ends = now.Add(seen.TTL).Add(time.Millisecond)                   // PTTL rounds down to whole milliseconds
-		if seen.Owner == "" && !seen.Foreign && !form.IsMark(seen.Token) { // a mark is nobody's
-			n.stranger = seen.Token
+		n.ends = now.Add(o.TTL).Add(time.Millisecond)             // PTTL rounds down to whole milliseconds
+		if o.Owner == "" && !o.Foreign && !form.IsMark(o.Token) { // a mark is nobody's
+			n.stranger = o.Token
 		}
 	}
 	return before.stranger != "" && n.stranger != before.stranger
@@ -103,7 +103,7 @@ func (n *nodeState) hasNoTTL() bool { return !n.noTTLFrom.IsZero() }
 func (n *nodeState) healable() bool { return n.hasNoTTL() && n.NoTTL && n.Answered && !n.changed }
 
 // stays reports whether the key has been seen to be somebody's data that does not end by itself.
-func (s *KeyState) stays() bool { return s.Foreign && s.TTL == 0 }
+func (s *Observation) stays() bool { return s.Foreign && s.TTL == 0 }
 
 // isForeign reports whether it stays, and nothing newer is awaited.
 func (n *nodeState) isForeign() bool { return n.stays() && !n.changed && !n.toObserve && !n.observing }
@@ -113,7 +113,7 @@ func (n *nodeState) blind() bool { return !n.Tracked && !n.toObserve && !n.obser
 
 // free reports whether the node does not hold the key, as far as is known. Redis may report an expiry late or never.
 func (n *nodeState) free(now time.Time) bool {
-	if n.Held {
+	if n.Exists {
 		return !n.ends.IsZero() && !now.Before(n.ends)
 	}
 	return n.Answered && !n.changed
