@@ -26,7 +26,7 @@ func (l *Locker) acquired(op event.Op, try bool, req *request, lock *Lock, err e
 }
 
 // reenteredLocked reports whether the lock was held already when a call made the handle.
-func (l *Lock) reenteredLocked(c *call) bool { return callOf(l.holder.Of) != c }
+func (l *Lock) reenteredLocked(c *observedCall) bool { return callOf(l.holder.Of) != c }
 
 // emitAcquireLocked reports the end of a call that took a lock, or has none.
 func (l *Locker) emitAcquireLocked(op event.Op, try bool, req *request, lock *Lock, err error) {
@@ -59,7 +59,7 @@ func (l *Locker) emitAcquireLocked(op event.Op, try bool, req *request, lock *Lo
 
 // extended reports the end of an extension of a lock that had a deadline before it; zero if no node was asked. by is the holder who
 // called Extend; nil is the present one.
-func (l *Locker) extended(h *engine.Held, e event.Extend, by *engine.Holder, c *call, deadline time.Time) {
+func (l *Locker) extended(h *engine.Held, e event.Extend, by *engine.Holder, c *observedCall, deadline time.Time) {
 	if l.events.endUnheard(c) {
 		return
 	}
@@ -72,14 +72,14 @@ func (l *Locker) extended(h *engine.Held, e event.Extend, by *engine.Holder, c *
 	if e.Left = e.Validity; !deadline.IsZero() {
 		e.Left = max(0, deadline.Sub(now))
 	}
-	e.Lock = callOf(cmp.Or(by, h.Holder).Of).number()
+	e.Lock = callOf(cmp.Or(by, h.Holder).Of).callID()
 	e.Context, e.Call, e.Name, e.Kind = c.ctx, c.id, l.nameOf(h.Name.Key()), h.First.Want.Kind.String()
 	e.Start, e.Took = c.start, time.Since(c.start)
 	l.events.emitEnd(c, e)
 }
 
 // released reports what the release of a lock came to: it may find that the nodes no longer held the lock.
-func (l *Locker) released(h *engine.Held, outcome quorum.Outcome, unlock *call) {
+func (l *Locker) released(h *engine.Held, outcome quorum.Outcome, unlock *observedCall) {
 	h.Lock()
 	defer h.Unlock()
 	e := event.End{Err: ErrReleased}

@@ -145,7 +145,7 @@ func (p program) Over(h *engine.Held, how quorum.Ending) {
 
 // endedLocked reports the end of the lock for the present holder, once, and after its event.Acquire: by a call, or now. The log is only
 // about a loss.
-func (l *Locker) endedLocked(h *engine.Held, e event.End, by *call) {
+func (l *Locker) endedLocked(h *engine.Held, e event.End, by *observedCall) {
 	since := h.Holder.Since
 	if since == 0 {
 		return

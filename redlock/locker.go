@@ -185,9 +185,9 @@ func (l *Locker) addr(node int) string { return l.engine.Nodes[node].Addr() }
 func (l *Locker) nameOf(key string) string { return strings.TrimPrefix(key, l.prefix) }
 
 // newCall returns nil if nobody wants events with the number of the call.
-func (l *Locker) newCall(ctx context.Context) *call {
+func (l *Locker) newCall(ctx context.Context) *observedCall {
 	if !l.events.wants(numbered) {
 		return nil
 	}
-	return &call{ctx: ctx, id: l.calling.Add(1), start: time.Now()}
+	return &observedCall{ctx: ctx, id: l.calling.Add(1), start: time.Now()}
 }

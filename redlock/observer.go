@@ -95,7 +95,7 @@ func (e *events) emit(what event.Event) {
 
 // endUnheard records the end of a call if nobody wants the event of it, which need not be put together then. Otherwise it returns false,
 // and emitEnd records the end. What is reported of the call from then on is late.
-func (e *events) endUnheard(c *call) bool {
+func (e *events) endUnheard(c *observedCall) bool {
 	if e.wants(kindCalls) {
 		return false
 	}
@@ -108,7 +108,7 @@ func (e *events) endUnheard(c *call) bool {
 }
 
 // emitEnd reports the end of a call.
-func (e *events) emitEnd(c *call, what event.Event) {
+func (e *events) emitEnd(c *observedCall, what event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.over = true
@@ -116,18 +116,18 @@ func (e *events) emitEnd(c *call, what event.Event) {
 }
 
 // emitVote reports a vote in a round of a call.
-func (e *events) emitVote(c *call, what event.Vote) {
+func (e *events) emitVote(c *observedCall, what event.Vote) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	what.Call, what.Late = c.number(), c != nil && c.over
+	what.Call, what.Late = c.callID(), c != nil && c.over
 	e.emitLocked(what)
 }
 
 // emitRound reports the outcome of a round of a call, which is nil if nobody wants its number.
-func (e *events) emitRound(c *call, what event.Round) {
+func (e *events) emitRound(c *observedCall, what event.Round) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	what.Call, what.Late = c.number(), c != nil && c.over
+	what.Call, what.Late = c.callID(), c != nil && c.over
 	e.emitLocked(what)
 }
 
@@ -196,8 +196,8 @@ func (e *events) drain(ctx context.Context) {
 	}
 }
 
-// call is a call of the program, or a renewal, that is observed.
-type call struct {
+// observedCall is what events report of a call of the program, or of a renewal.
+type observedCall struct {
 	ctx    context.Context
 	id     uint64
 	start  time.Time
@@ -206,8 +206,8 @@ type call struct {
 	over   bool      // its end was reported; under the mutex of the events
 }
 
-// number returns the number that the events of the call share.
-func (c *call) number() uint64 {
+// callID returns the number that the events of the call share.
+func (c *observedCall) callID() uint64 {
 	if c == nil {
 		return 0
 	}

@@ -35,8 +35,8 @@ func (p program) Began(r *engine.Round) {
 }
 
 // callOf returns the call that a round or a holder is of. It is nil if nobody wants its number.
-func callOf(of any) *call {
-	c, _ := of.(*call)
+func callOf(of any) *observedCall {
+	c, _ := of.(*observedCall)
 	return c
 }
 
@@ -70,7 +70,7 @@ func (e *events) took(r *engine.Round) (time.Duration, time.Time) {
 func (p program) Raising(r *engine.Round, node int, granted, number uint64) {
 	if p.events.wants(kindRounds) {
 		p.events.emit(event.Raise{
-			At: time.Now(), Call: callOf(r.Of).number(), Name: p.nameOfRound(r), Node: node, Addr: p.addr(node), Granted: granted, Fence: number,
+			At: time.Now(), Call: callOf(r.Of).callID(), Name: p.nameOfRound(r), Node: node, Addr: p.addr(node), Granted: granted, Fence: number,
 		})
 	}
 }

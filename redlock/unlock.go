@@ -42,7 +42,7 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 		defer func() {
 			if !e.endUnheard(call) {
 				e.emitEnd(call, event.Unlock{
-					Context: ctx, Call: call.id, Lock: callOf(l.holder.Of).number(), Name: l.Name(), Kind: string(l.Kind()),
+					Context: ctx, Call: call.id, Lock: callOf(l.holder.Of).callID(), Name: l.Name(), Kind: string(l.Kind()),
 					Start: call.start, Took: time.Since(call.start), Handoff: passed, Err: err,
 				})
 			}
@@ -53,7 +53,7 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 }
 
 // unlock passes the lock on, or ends the hold and releases the lock if nobody else holds it.
-func (l *Lock) unlock(ctx context.Context, call *call) (passed bool, err error) {
+func (l *Lock) unlock(ctx context.Context, call *observedCall) (passed bool, err error) {
 	h, locker := l.held, l.locker
 	h.Lock()
 	h.LingerLocked()
@@ -120,7 +120,7 @@ func (l *Lock) awaitRelease(ctx context.Context, r *engine.Release) (quorum.Outc
 }
 
 // passLocked gives a lock that an Unlock gives up to the next waiter of its name in this Locker, if there is one and it may.
-func (l *Lock) passLocked(unlock *call) bool {
+func (l *Lock) passLocked(unlock *observedCall) bool {
 	h, locker := l.held, l.locker
 	to := h.NextLocked(&l.hold)
 	if to == nil {

@@ -16,7 +16,7 @@ const (
 )
 
 // packLocked makes messages of what was taken from the queue.
-func (c *conn) packLocked(taken []wire.Op[call]) {
+func (c *conn) packLocked(taken []wire.Op[pending]) {
 	clear(c.requests)
 	c.requests = c.requests[:0]
 	for rest := taken; len(rest) > 0; {
@@ -39,7 +39,7 @@ func (c *conn) packLocked(taken []wire.Op[call]) {
 }
 
 // joinable returns how many requests at the beginning can be joined.
-func (c *conn) joinable(requests []wire.Op[call]) int {
+func (c *conn) joinable(requests []wire.Op[pending]) int {
 	for i, r := range requests {
 		if r.Again || c.proven.Lacks(r.Item.cmd) || !requests[0].Item.cmd.Joins(r.Item.cmd) {
 			return i
@@ -62,7 +62,7 @@ func (c *conn) send() error {
 }
 
 // message appends the words of the message that carries out the requests.
-func (c *conn) message(words []string, requests []call) []string {
+func (c *conn) message(words []string, requests []pending) []string {
 	first := requests[0]
 	if len(requests) == 1 {
 		return first.cmd.Words(words, first.script, first.source)
@@ -76,7 +76,7 @@ func (c *conn) message(words []string, requests []call) []string {
 
 // partsLocked takes apart the reply to a message. It returns nil if the reply is that to each of its commands. alone reports that
 // none was carried out, and that each may be by itself.
-func (c *conn) partsLocked(v *wire.Value, to *call) (parts []wire.Value, alone bool) {
+func (c *conn) partsLocked(v *wire.Value, to *pending) (parts []wire.Value, alone bool) {
 	n, code := to.commands, ""
 	refusal := v.Refusal()
 	if refusal != nil {

@@ -31,7 +31,7 @@ func (n *Node) expire() {
 			n.pingAt = now.Add(pingEvery)
 			n.trackLocked(now)
 			if n.pipeline.Idle() {
-				n.sendLocked(now, ping.call("", "PING"))
+				n.sendLocked(now, ping.pending("", "PING"))
 			}
 		}
 		n.armLocked(n.pingAt)

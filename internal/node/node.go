@@ -62,7 +62,7 @@ type Node struct {
 	left    string         // of the connection loop: the process of the server that was left last, as it was the wrong one
 
 	mu        sync.Mutex
-	pipeline  *wire.Pipeline[call]
+	pipeline  *wire.Pipeline[pending]
 	guard     wire.Guard
 	conn      *conn       // nil while there is none
 	timer     *time.Timer // nil before the connection loop was started
@@ -77,7 +77,7 @@ type Node struct {
 }
 
 // call is a command and who receives the reply.
-type call struct {
+type pending struct {
 	cmd  *wire.Command
 	to   wire.Receiver // nil if nobody does
 	tag  wire.Tag
@@ -92,13 +92,13 @@ type call struct {
 	tracked  bool         // and was confirmed
 }
 
-func (c *call) reply(r *wire.Reply) {
+func (c *pending) reply(r *wire.Reply) {
 	if c.to != nil {
 		c.to.Reply(c.tag, r)
 	}
 }
 
-func (c call) op() wire.Op[call] { return wire.Op[call]{Item: c, Command: c.cmd} }
+func (c pending) op() wire.Op[pending] { return wire.Op[pending]{Item: c, Command: c.cmd} }
 
 // unlock unlocks the mutex and reports what has ended without an answer.
 func (n *Node) unlock() {
@@ -120,7 +120,7 @@ func New(config Config) *Node {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Node{
 		config: config, ctx: ctx, cancel: cancel,
-		pipeline: &wire.Pipeline[call]{
+		pipeline: &wire.Pipeline[pending]{
 			Life: wire.Life{
 				Least: minPause, Most: maxPause, MostCostly: maxCostly, LookEvery: config.LookEvery, Random: rand.N[time.Duration],
 			},
@@ -147,7 +147,7 @@ func (n *Node) Config() Config { return n.config }
 // time is not written at all.
 func (n *Node) Send(since time.Time, cmd *wire.Command, to wire.Receiver, tag wire.Tag) error {
 	n.mu.Lock()
-	wake, err := n.pipeline.Send(since, call{cmd: cmd, to: to, tag: tag}.op())
+	wake, err := n.pipeline.Send(since, pending{cmd: cmd, to: to, tag: tag}.op())
 	if err == nil {
 		n.startLocked()
 		n.armLocked(since.Add(n.config.Timeout))
@@ -160,7 +160,7 @@ func (n *Node) Send(since time.Time, cmd *wire.Command, to wire.Receiver, tag wi
 }
 
 // sendLocked queues a command of the node's own, if the node takes any.
-func (n *Node) sendLocked(now time.Time, c call) (sent bool) {
+func (n *Node) sendLocked(now time.Time, c pending) (sent bool) {
 	if _, err := n.pipeline.Send(now, c.op()); err != nil {
 		return false
 	}
@@ -210,7 +210,7 @@ func (n *Node) answered(c *conn, v *wire.Value) error {
 
 // answer is a call and what it was answered with.
 type answer struct {
-	call
+	pending
 	with wire.Reply
 }
 
@@ -239,7 +239,7 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 		if parts != nil {
 			v = &parts[i]
 		}
-		a := answer{call: op.Item, with: op.Item.cmd.Reply(v)}
+		a := answer{pending: op.Item, with: op.Item.cmd.Reply(v)}
 		a.with.Command, a.with.Server, a.with.Late = op.Item.sent, c.server.Process, reported
 		switch {
 		case a.with.Answer == quorum.Unknown:
@@ -276,7 +276,7 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 
 // repeatLocked sends a command once more, by itself and with the source of its script, since the server has refused the
 // form in which it was sent before.
-func (n *Node) repeatLocked(op wire.Op[call]) bool {
+func (n *Node) repeatLocked(op wire.Op[pending]) bool {
 	if op.Again {
 		return false
 	}
@@ -291,7 +291,7 @@ func (n *Node) repeatLocked(op wire.Op[call]) bool {
 func (n *Node) Close() error {
 	n.mu.Lock()
 	if !n.pipeline.Closed() {
-		n.pipeline.Close(time.Now(), ping.call("", "PING").op()) // the reader ends with its answer
+		n.pipeline.Close(time.Now(), ping.pending("", "PING").op()) // the reader ends with its answer
 	}
 	n.mu.Unlock()
 	n.wakeLoop()
@@ -314,9 +314,9 @@ const (
 )
 
 // call makes a command of the node's own, of these words. Nobody receives the reply.
-func (o own) call(channel string, words ...string) call {
+func (o own) pending(channel string, words ...string) pending {
 	cmd := &wire.Command{Key: channel, Parse: func(v *wire.Value) wire.Reply { return wire.YesIf(o.confirmedBy(v), v) }}
-	return call{cmd: cmd.With(words...), own: o}
+	return pending{cmd: cmd.With(words...), own: o}
 }
 
 func (o own) confirmedBy(v *wire.Value) bool {

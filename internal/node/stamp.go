@@ -100,7 +100,7 @@ func (n *Node) identifyLocked(now time.Time) {
 			continue
 		}
 		cmd := &wire.Command{Parse: parseInfo}
-		n.sendLocked(now, call{cmd: cmd.With(words...), own: identity})
+		n.sendLocked(now, pending{cmd: cmd.With(words...), own: identity})
 	}
 }
 
@@ -135,7 +135,7 @@ func (n *Node) identifiedLocked(c *conn, a *answer) {
 // askStampLocked asks for the stamp, and for what changes it from then on.
 func (n *Node) askStampLocked(now time.Time, set []string) {
 	if set != nil {
-		n.sendLocked(now, call{cmd: wire.Stamp(n.config.stampName(), set), own: stamping})
+		n.sendLocked(now, pending{cmd: wire.Stamp(n.config.stampName(), set), own: stamping})
 	}
 }
 

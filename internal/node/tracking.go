@@ -88,7 +88,7 @@ func (n *Node) trackLocked(now time.Time) {
 	c.unasked = false
 	for channel := range c.channels {
 		if !slices.ContainsFunc(n.listeners, func(l *listening) bool { return l.channel == channel }) {
-			n.sendLocked(now, subscription.call(channel, "UNSUBSCRIBE", channel))
+			n.sendLocked(now, subscription.pending(channel, "UNSUBSCRIBE", channel))
 		}
 	}
 	switch {
@@ -96,7 +96,7 @@ func (n *Node) trackLocked(now time.Time) {
 		return
 	case !c.tracking:
 		c.asked = true
-		c.unasked = !n.sendLocked(now, tracking.call("", startTracking...))
+		c.unasked = !n.sendLocked(now, tracking.pending("", startTracking...))
 		return
 	}
 	if n.config.MaxTTL > 0 && !c.watched {
@@ -105,7 +105,7 @@ func (n *Node) trackLocked(now time.Time) {
 	for _, l := range n.listeners {
 		if l.channel != "" && !c.channels[l.channel] {
 			c.channels[l.channel] = false
-			c.unasked = !n.sendLocked(now, subscription.call(l.channel, "SUBSCRIBE", l.channel)) || c.unasked
+			c.unasked = !n.sendLocked(now, subscription.pending(l.channel, "SUBSCRIBE", l.channel)) || c.unasked
 		}
 	}
 }
