@@ -58,7 +58,7 @@ type request struct {
 	token     string                 // that source has made for the next round
 	slots     int                    // how many slots there are
 	block     uint64                 // how many fencing tokens the round asks for; 0 means one
-	call      *observedCall                  // nil if nobody wants its number
+	call      *observedCall          // nil if nobody wants its number
 }
 
 // checkText refuses text that Redis accepts in a key but that is a mistake: too long, or with control characters.

@@ -17,10 +17,10 @@ import (
 
 // Answer is what a node has answered to a question of [Engine.Observe], [Engine.Remove] or [Engine.Probe].
 type Answer struct {
-	form.Observation             // of an observation; of the others the Answer alone
-	Kind      Kind        // of the lock that was seen
-	Sharers   []form.Observation // who shares the lock that was seen, the one that ends first in front, or was removed from it
-	Err       error       // why the Answer is not Yes; nodeerr.ErrUnanswered or ErrUnneeded if there is none
+	form.Observation                    // of an observation; of the others the Answer alone
+	Kind             Kind               // of the lock that was seen
+	Sharers          []form.Observation // who shares the lock that was seen, the one that ends first in front, or was removed from it
+	Err              error              // why the Answer is not Yes; nodeerr.ErrUnanswered or ErrUnneeded if there is none
 }
 
 // shared takes the first answer of a node, and reports whether it shows a lock that several share: who does is the next question.

@@ -21,7 +21,7 @@ type conn struct {
 	resp3  bool          // pushes can come
 
 	// Of the goroutine that writes.
-	requests []pending          // taken from the queue
+	requests []pending       // taken from the queue
 	words    []string        // of a message
 	joined   []*wire.Command // that a message carries out
 

@@ -143,7 +143,9 @@ func commands(f form.Form) []string {
 		"acquire        " + made(func(c *wire.Command) { f.Acquire(c, m, ask) }),
 		"extend         " + made(func(c *wire.Command) { f.Extend(c, m, 6*time.Second) }),
 		"release        " + made(func(c *wire.Command) { f.Release(c, m, 0) }),
-		"remove         " + made(func(c *wire.Command) { f.Remove(c, "key", form.Observation{Value: m.Token, Token: m.Token, Fence: m.Number}) }),
+		"remove         " + made(func(c *wire.Command) {
+			f.Remove(c, "key", form.Observation{Value: m.Token, Token: m.Token, Fence: m.Number})
+		}),
 		"observe        " + told(f.Observe("key")),
 		"look           " + told(f.Look(m)),
 		"of a master    " + told(f.ObserveMaster("key")),
