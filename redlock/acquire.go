@@ -155,16 +155,16 @@ func (l *Locker) acquire(ctx context.Context, req *request) (lock *Lock, split b
 	c := engine.Call{Want: &req.Want, Metadata: req.metadata, Block: req.block}
 	e := l.engine.Enter(req.key)
 	r := e.AskLocked(&c, req.token, req.call)
-	e.Unlock()
+	e.Exit()
 	outcome := r.Wait(ctx, nil)
-	e.Lock()
+	e.Enter()
 	if outcome != quorum.Done {
 		split = r.SplitLocked()
 		e.LostLocked(r, &c)
-		e.Unlock()
+		e.Exit()
 		return nil, split, l.refused(ctx, l.refusalOf(&r.Round))
 	}
-	defer e.Unlock()
+	defer e.Exit()
 	return l.wonLocked(e, &c, r, req), false, nil
 }
 

@@ -59,7 +59,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	id, kind, lease := attach.Lock()
 	req.Kind = kind
 	e := l.engine.Enter(req.key)
-	defer e.Unlock()
+	defer e.Exit()
 	g := l.newGranted(&req)
 	return l.handleOf(g, e.AdoptLocked(&g.Held, id, lease)), nil
 }
@@ -103,8 +103,8 @@ func (l *Lock) Detach(ctx context.Context) (token string, err error) {
 // under is closed when that has ended.
 func (l *Lock) detach() (under <-chan struct{}, err error) {
 	h := l.held
-	h.Lock()
-	defer h.Unlock()
+	h.Enter()
+	defer h.Exit()
 	now := h.Now()
 	if ending := h.StandsLocked(&l.hold, now); ending != quorum.NotEnded {
 		return nil, l.locker.endLocked(h, ending)

@@ -14,8 +14,8 @@ import (
 func (l *Locker) acquired(op event.Op, try bool, req *request, lock *Lock, err error) {
 	if lock != nil {
 		h := lock.held
-		h.Lock()
-		defer h.Unlock()
+		h.Enter()
+		defer h.Exit()
 	}
 	if !l.events.endUnheard(req.call) {
 		l.emitAcquireLocked(op, try, req, lock, err)
@@ -63,8 +63,8 @@ func (l *Locker) extended(h *engine.Held, e event.Extend, by *engine.Holder, c *
 	if l.events.endUnheard(c) {
 		return
 	}
-	h.Lock()
-	defer h.Unlock() // so that the end of a lock that has validity is not reported before
+	h.Enter()
+	defer h.Exit() // so that the end of a lock that has validity is not reported before
 	now := h.Now()
 	if h.AtLocked(now) == quorum.NotEnded && (by == nil || by == h.Holder) {
 		e.Validity = h.Lease.Remaining(now)
@@ -80,8 +80,8 @@ func (l *Locker) extended(h *engine.Held, e event.Extend, by *engine.Holder, c *
 
 // released reports what the release of a lock came to: it may find that the nodes no longer held the lock.
 func (l *Locker) released(h *engine.Held, outcome quorum.Outcome, unlock *observedCall) {
-	h.Lock()
-	defer h.Unlock()
+	h.Enter()
+	defer h.Exit()
 	e := event.End{Err: ErrReleased}
 	if outcome == quorum.Denied {
 		e.Err = l.endLocked(h, quorum.Lost)

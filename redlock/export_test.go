@@ -18,8 +18,8 @@ func WithWallClock(now func() time.Time) Option {
 
 // ValidUntil returns the deadline of a lock.
 func (l *Lock) ValidUntil() time.Time {
-	l.held.Lock()
-	defer l.held.Unlock()
+	l.held.Enter()
+	defer l.held.Exit()
 	return l.held.Lease.Deadline()
 }
 
@@ -49,7 +49,7 @@ func (l *Locker) Parse(value string) (token string, fence uint64, owner, metadat
 func Remembers(l *Locker, key string) bool {
 	e := l.engine.Find(key)
 	if e != nil {
-		e.Unlock()
+		e.Exit()
 	}
 	return e != nil
 }
@@ -57,7 +57,7 @@ func Remembers(l *Locker, key string) bool {
 // DiscardIdle makes a Locker forget the names that it need not remember, as many others come.
 func DiscardIdle(l *Locker) {
 	for i := range 4096 {
-		l.engine.Enter(fmt.Sprint("idle-", i)).Unlock()
+		l.engine.Enter(fmt.Sprint("idle-", i)).Exit()
 	}
 }
 
@@ -67,7 +67,7 @@ func Waiting(l *Locker, key string) int {
 	if e == nil {
 		return 0
 	}
-	defer e.Unlock()
+	defer e.Exit()
 	return len(e.Name.Waiting())
 }
 
@@ -106,7 +106,7 @@ func Sees(l *Locker, key string) bool {
 	if e == nil {
 		return false
 	}
-	defer e.Unlock()
+	defer e.Exit()
 	for i := range l.engine.Nodes {
 		if o, _ := e.Name.Observation(i); o.Exists {
 			return true

@@ -53,9 +53,9 @@ func (t *together) queue(
 	w := t.locker.join(ctx, &t.all[i], true)
 	e := w.entry
 	defer func() {
-		e.Lock()
+		e.Enter()
 		e.GiveUpLocked(&w.Waiter) // unless it has the locks
-		e.Unlock()
+		e.Exit()
 	}()
 	w.noteWait()
 	for *turns < maxTurns {
@@ -67,13 +67,13 @@ func (t *together) queue(
 		case <-t.locker.engine.Closing().Done():
 			w.logRing()
 		}
-		e.Lock()
+		e.Enter()
 		offered, refused := w.Offered, w.refused
 		w.Offered = false
 		if !offered && refused == nil {
 			lost.refusal = ofSeveral(w.lastLocked(lost.refusal))
 		}
-		e.Unlock()
+		e.Exit()
 		switch {
 		case refused != nil:
 			return nil, nil, ofSeveral(refused)
@@ -85,14 +85,14 @@ func (t *together) queue(
 			return locks, nil, err
 		}
 		leaves := lost.blocked >= 0 && lost.blocked != i || lost.scattered() || t.over(ctx, lost)
-		e.Lock()
+		e.Enter()
 		if e.GiveBackLocked(lost.parts[i].Acquire); !leaves {
 			e.Waiting.Lost = lost.refusal
 		}
 		if !leaves || lost.Blocks(lost.others[i]) { // otherwise the next call has its turn at once, since nobody holds this name
 			e.LostLocked(lost.parts[i].Acquire, &w.Call)
 		}
-		e.Unlock()
+		e.Exit()
 		if leaves {
 			break
 		}
@@ -220,8 +220,8 @@ func (t *together) refresh(ctx context.Context, held []*Lock) error {
 // giveBack releases a lock of which the program has not heard. Nobody waits for the answers.
 func (l *Lock) giveBack() {
 	h := l.held
-	h.Lock()
-	defer h.Unlock()
+	h.Enter()
+	defer h.Exit()
 	now := h.Now()
 	exclusive := h.Lease.Exclusive(now)
 	if h.LeaveLocked(&l.hold, now, exclusive) == engine.None {

@@ -30,8 +30,8 @@ func (l *Lock) Name() string { return l.locker.nameOf(l.held.Name.Key()) }
 // passed on, Token returns "" to the holders before.
 func (l *Lock) Token() string {
 	h := l.held
-	h.Lock()
-	defer h.Unlock()
+	h.Enter()
+	defer h.Exit()
 	if !l.hold.Current() {
 		return ""
 	}
@@ -46,16 +46,16 @@ func (l *Lock) Token() string {
 //
 // With [WithLocalHandoff] Token may raise the number: call Token first, then Fence.
 func (l *Lock) Fence() uint64 {
-	l.held.Lock()
-	defer l.held.Unlock()
+	l.held.Enter()
+	defer l.held.Exit()
 	return l.holder.Fence
 }
 
 // Remaining returns the validity, the time until the deadline. 0 means that the lock is over.
 func (l *Lock) Remaining() time.Duration {
 	h := l.held
-	h.Lock()
-	defer h.Unlock()
+	h.Enter()
+	defer h.Exit()
 	now := h.Now()
 	if h.StandsLocked(&l.hold, now) != quorum.NotEnded {
 		return 0
@@ -70,8 +70,8 @@ func (l *Lock) Remaining() time.Duration {
 // errors.Is the reasons of the nodes, but not ErrNoQuorum.
 func (l *Lock) Err() error {
 	h := l.held
-	h.Lock()
-	defer h.Unlock()
+	h.Enter()
+	defer h.Exit()
 	switch ending := h.StandsLocked(&l.hold, h.Now()); {
 	case ending == quorum.NotEnded:
 		return nil

@@ -77,7 +77,7 @@ func (l *Locker) lossLocked(h *engine.Held, how quorum.Ending) error {
 
 // end is endLocked for who has no mutex.
 func (l *Locker) end(h *engine.Held, how quorum.Ending) error {
-	h.Lock()
-	defer h.Unlock()
+	h.Enter()
+	defer h.Exit()
 	return l.endLocked(h, how)
 }

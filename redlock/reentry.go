@@ -34,15 +34,15 @@ func (l *Locker) reenter(ctx context.Context, req *request) (*Lock, error) {
 		return nil, failed(event.OpAcquire, req.name, invalid("Grace(%s): the lock that is re-entered has %s", req.Grace, h.First.Want.Grace))
 	}
 	least := max(req.TTL, 2*h.First.Want.Grace)
-	h.Lock()
+	h.Enter()
 	if h.Holder != by { // it has been passed on meanwhile
-		h.Unlock()
+		h.Exit()
 		return nil, nil
 	}
 	now := h.Now()
 	hold, entered := h.Lease.Enter(now)
 	ttl := h.Lease.Renewal.Most(now, least)
-	h.Unlock()
+	h.Exit()
 	if !entered { // it has ended meanwhile
 		return nil, nil
 	}
@@ -54,9 +54,9 @@ func (l *Locker) reenter(ctx context.Context, req *request) (*Lock, error) {
 		}
 	}
 	if req.Renewed {
-		h.Lock()
+		h.Enter()
 		lock.hold.Renews = h.RenewLocked(&req.Want)
-		h.Unlock()
+		h.Exit()
 	}
 	return lock, nil
 }

@@ -154,9 +154,9 @@ func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lo
 		locks := make([]*Lock, len(reqs))
 		for i := range rounds {
 			e := rounds[i].Entry()
-			e.Lock()
+			e.Enter()
 			locks[i] = l.wonLocked(e, a.parts[i].Call, &rounds[i], &reqs[i])
-			e.Unlock()
+			e.Exit()
 		}
 		return locks, nil, nil
 	}
@@ -179,10 +179,10 @@ func (a *attempt) scattered() bool { return a.blocked < 0 && a.named >= 0 }
 // giveBack ends a part of the round.
 func (a *attempt) giveBack(i int) {
 	e := a.parts[i].Entry()
-	e.Lock()
+	e.Enter()
 	e.GiveBackLocked(a.parts[i].Acquire)
 	e.LostLocked(a.parts[i].Acquire, a.parts[i].Call)
-	e.Unlock()
+	e.Exit()
 }
 
 // lost finds out what was in the way: the refusal is that of the first name that nobody can take, or else that was in the way, and has

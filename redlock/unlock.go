@@ -55,10 +55,10 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 // unlock passes the lock on, or ends the hold and releases the lock if nobody else holds it.
 func (l *Lock) unlock(ctx context.Context, call *observedCall) (passed bool, err error) {
 	h, locker := l.held, l.locker
-	h.Lock()
+	h.Enter()
 	h.LingerLocked()
 	if l.passLocked(call) {
-		h.Unlock()
+		h.Exit()
 		return true, nil
 	}
 	r := new(engine.Release)
@@ -71,7 +71,7 @@ func (l *Lock) unlock(ctx context.Context, call *observedCall) (passed bool, err
 	if left == engine.None {
 		h.ReleaseLocked(r, now, exclusive)
 	}
-	h.Unlock()
+	h.Exit()
 	if ending == quorum.Expired && exclusive && locker.events.logs(slog.LevelInfo) {
 		locker.events.logLine(slog.LevelInfo, "redlock: a lock was not renewed in time, and is released within its grace", "name", l.Name())
 	}
@@ -104,8 +104,8 @@ func (l *Lock) awaitRelease(ctx context.Context, r *engine.Release) (quorum.Outc
 			<-r.Done() // it is the lock's own context, which has ended with the lock
 		}
 	}
-	l.held.Lock()
-	defer l.held.Unlock()
+	l.held.Enter()
+	defer l.held.Exit()
 	outcome := r.Outcome()
 	switch outcome {
 	case quorum.Done:

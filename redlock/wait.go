@@ -41,7 +41,7 @@ func (l *Locker) wait(ctx context.Context, req *request) (*Lock, error) {
 func (l *Locker) first(ctx context.Context, req *request) (*waiter, *Lock) {
 	e, c := l.engine.Enter(req.key), engine.Call{Want: &req.Want, Metadata: req.metadata}
 	if !e.Name.First(&c) {
-		defer e.Unlock()
+		defer e.Exit()
 		return l.joinLocked(ctx, e, req, false), nil
 	}
 	r, returned := e.AskLocked(&c, req.token, req.call), false
@@ -50,21 +50,21 @@ func (l *Locker) first(ctx context.Context, req *request) (*waiter, *Lock) {
 			l.waitOn(ctx, e, &c, r, req).abandon()
 		}
 	}()
-	e.Unlock()
+	e.Exit()
 	outcome := r.Wait(ctx, nil)
 	returned = true
 	if outcome != quorum.Done {
 		return l.waitOn(ctx, e, &c, r, req), nil
 	}
-	e.Lock()
-	defer e.Unlock()
+	e.Enter()
+	defer e.Exit()
 	return nil, l.wonLocked(e, &c, r, req)
 }
 
 // waitOn makes a waiter of a first call, the round of which has not won.
 func (l *Locker) waitOn(ctx context.Context, e *engine.Entry, first *engine.Call, r *engine.Acquire, req *request) *waiter {
-	e.Lock()
-	defer e.Unlock()
+	e.Enter()
+	defer e.Exit()
 	w := l.newWaiter(ctx, e, req, false, r.Grant().Start)
 	e.WaitOnLocked(first, &w.Waiter, r)
 	return w
@@ -73,7 +73,7 @@ func (l *Locker) waitOn(ctx context.Context, e *engine.Entry, first *engine.Call
 // join puts a call into the queue: for one name, or for that of req among several, after a round that was lost.
 func (l *Locker) join(ctx context.Context, req *request, several bool) *waiter {
 	e := l.engine.Enter(req.key)
-	defer e.Unlock()
+	defer e.Exit()
 	return l.joinLocked(ctx, e, req, several)
 }
 
@@ -97,23 +97,23 @@ func (l *Locker) newWaiter(ctx context.Context, e *engine.Entry, req *request, s
 // round was lost and w waits on.
 func (w *waiter) look(ctx context.Context) (*Lock, error) {
 	l, e := w.locker, w.entry
-	e.Lock()
+	e.Enter()
 	r := w.Round
 	w.Round = nil
 	switch {
 	case w.lock != nil:
-		e.Unlock()
+		e.Exit()
 		return w.lock, nil
 	case w.refused != nil:
-		e.Unlock()
+		e.Exit()
 		return nil, w.refused
 	case r == nil:
 		return nil, w.leaveLocked(ctx, nil)
 	}
-	e.Unlock()
+	e.Exit()
 	if r.Wait(ctx, nil) == quorum.Done {
-		e.Lock()
-		defer e.Unlock()
+		e.Enter()
+		defer e.Exit()
 		e.Waiting.Lost = nil
 		return l.wonLocked(e, &w.Call, r, &w.req), nil
 	}
@@ -122,7 +122,7 @@ func (w *waiter) look(ctx context.Context) (*Lock, error) {
 	switch {
 	case ctx.Err() != nil || l.engine.Closing().Err() != nil:
 		w.logRing()
-		e.Lock()
+		e.Enter()
 		return nil, w.leaveLocked(ctx, refusal)
 	case r.Outcome() != quorum.Denied && l.hopeless(refusal): // the queue finds out for itself what others hold
 		err = refusal
@@ -131,8 +131,8 @@ func (w *waiter) look(ctx context.Context) (*Lock, error) {
 			err = failed(event.OpAcquire, w.req.name, source)
 		}
 	}
-	e.Lock()
-	defer e.Unlock()
+	e.Enter()
+	defer e.Exit()
 	if err != nil {
 		e.GiveUpLocked(&w.Waiter)
 		return nil, err
@@ -156,6 +156,6 @@ func (w *waiter) abandon() {
 func (w *waiter) leaveLocked(ctx context.Context, stopped *QuorumError) error {
 	refusal := w.lastLocked(stopped)
 	w.entry.GiveUpLocked(&w.Waiter)
-	w.entry.Unlock()
+	w.entry.Exit()
 	return w.locker.refused(ctx, refusal)
 }

@@ -86,23 +86,23 @@ func (w *waiter) noteWait() {
 // WaitsLong logs the wait of the call that has waited for the longest for a name, if that is long.
 func (p program) WaitsLong(e *engine.Entry) {
 	l := p.Locker
-	e.Lock()
+	e.Enter()
 	first, n := e.WaitersLocked()
 	if first == nil {
-		e.Unlock()
+		e.Exit()
 		return
 	}
 	w := first.By.(*waiter)
 	waited := l.engine.Clock.Now().Sub(w.since)
 	if waited < longWait {
 		e.NoteAgainLocked(longWait - waited)
-		e.Unlock()
+		e.Exit()
 		return
 	}
 	e.NoteAgainLocked(logPeriod)
 	refusal := w.lastLocked(nil)
 	_, metadata := e.Name.Holder()
-	e.Unlock()
+	e.Exit()
 
 	level := slog.LevelInfo
 	if !errors.Is(refusal.Reason, ErrTaken) {
@@ -127,9 +127,9 @@ func (w *waiter) logRing() {
 	if ring := l.ring(held, w.req.name); ring != nil {
 		l.logRingOnce(e, ring, "calls of this Locker")
 	}
-	e.Lock()
+	e.Enter()
 	owner, _ := e.Name.Holder()
-	e.Unlock()
+	e.Exit()
 	for _, name := range held {
 		if owner != "" && owner != l.engine.Self {
 			l.engine.Oppose(owner, e.Name.Key(), l.prefix+name)
@@ -171,7 +171,7 @@ func (p program) Opposed(wanted, held string) {
 	for _, ctx := range p.waitingFor(p.nameOf(held)) {
 		if slices.Contains(p.namesHeld(ctx), name) {
 			if e := p.engine.Find(held); e != nil {
-				e.Unlock()
+				e.Exit()
 				p.logRingOnce(e, []string{name, p.nameOf(held)}, "another process")
 			}
 			return
@@ -182,7 +182,7 @@ func (p program) Opposed(wanted, held string) {
 // logRingOnce logs a ring of which a call that waits for a name is part. The message of another process comes through every node, and
 // calls of a ring find the same, so there is one line in a while.
 func (l *Locker) logRingOnce(e *engine.Entry, ring []string, others string) {
-	e.Lock()
+	e.Enter()
 	now := l.engine.Clock.Now()
 	q := e.Waiting
 	again := q == nil || !q.RingNoted.IsZero() && now.Sub(q.RingNoted) < logPeriod
@@ -190,7 +190,7 @@ func (l *Locker) logRingOnce(e *engine.Entry, ring []string, others string) {
 		q.RingNoted = now
 	}
 	_, metadata := e.Name.Holder()
-	e.Unlock()
+	e.Exit()
 	if !again {
 		l.logLongWait(slog.LevelWarn, "redlock: calls wait for each other, as they took locks in different orders",
 			"names", ring, "name", ring[len(ring)-1], "holds", ring[0], "others", others, "holder", metadata)
@@ -203,7 +203,7 @@ func (l *Locker) waitingFor(name string) (waiting []context.Context) {
 	if e == nil {
 		return nil
 	}
-	defer e.Unlock()
+	defer e.Exit()
 	for _, c := range e.Name.Waiting() {
 		waiting = append(waiting, c.Of.(*engine.Waiter).By.(*waiter).ctx)
 	}

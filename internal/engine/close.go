@@ -24,8 +24,8 @@ func (g *Engine) Ended() <-chan struct{} { return g.ended }
 
 // BeginFunction counts a function that holds h, until EndFunction. It returns false if the Engine has been closed.
 func (g *Engine) BeginFunction(h *Held) bool {
-	h.Lock()
-	defer h.Unlock()
+	h.Enter()
+	defer h.Exit()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closing.Err() != nil {
@@ -47,9 +47,9 @@ func (g *Engine) EndFunction(h *Held, release func()) {
 	}
 	g.mu.Unlock()
 	release()
-	h.Lock()
+	h.Enter()
 	h.functions--
-	h.Unlock()
+	h.Exit()
 	if awaited {
 		g.calls.Done()
 		return

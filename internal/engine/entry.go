@@ -25,11 +25,11 @@ type Entry struct {
 	settled *Round    // the first of the rounds that have ended since mu was taken; each knows the next
 }
 
-// Lock takes the mutex.
-func (e *Entry) Lock() { e.mu.Lock() }
+// Enter takes the mutex.
+func (e *Entry) Enter() { e.mu.Lock() }
 
-// Unlock releases the mutex, and reports the rounds that have ended under it.
-func (e *Entry) Unlock() {
+// Exit releases the mutex, and reports the rounds that have ended under it.
+func (e *Entry) Exit() {
 	r := e.settled
 	e.settled = nil
 	e.mu.Unlock()
@@ -45,9 +45,9 @@ func (e *Entry) Unlock() {
 // release of the one and the acquire of the next are answered together: the first may be about to join again.
 func (e *Entry) LingerLocked() {
 	if e.Name.Deserted() {
-		e.Unlock()
+		e.Exit()
 		runtime.Gosched()
-		e.Lock()
+		e.Enter()
 	}
 }
 
@@ -174,11 +174,11 @@ func (e *Entry) wakeLocked(at time.Time) {
 }
 
 func (e *Entry) tick() {
-	e.Lock()
+	e.Enter()
 	if !e.gone {
 		e.doLocked(e.Name.Tick(nil))
 	}
-	e.Unlock()
+	e.Exit()
 }
 
 // Reply implements [wire.Receiver] for what the calls that wait are about.
@@ -186,9 +186,9 @@ func (e *Entry) Reply(tag wire.Tag, reply *wire.Reply) {
 	if tag.What == lock.Heal && reply.Answer == quorum.Yes {
 		e.engine.Events.Healed(e.Name.Key(), int(tag.Node))
 	}
-	e.Lock()
+	e.Enter()
 	if !e.gone {
 		e.doLocked(e.Name.Answered(nil, tag, reply))
 	}
-	e.Unlock()
+	e.Exit()
 }

@@ -79,7 +79,7 @@ func (g *Engine) HeldBy(owner, key string) (*Held, *Holder) {
 	if e == nil {
 		return nil, nil
 	}
-	defer e.Unlock()
+	defer e.Exit()
 	for l := range e.Name.Leases {
 		if h := l.To().(*Held); h.Holder.Owner == owner && h.AtLocked(h.Now()) == quorum.NotEnded {
 			return h, h.Holder
@@ -90,8 +90,8 @@ func (g *Engine) HeldBy(owner, key string) (*Held, *Holder) {
 
 // Has reports whether a holder has the lock still.
 func (h *Held) Has(by *Holder) bool {
-	h.Lock()
-	defer h.Unlock()
+	h.Enter()
+	defer h.Exit()
 	return h.Holder == by && h.AtLocked(h.Now()) == quorum.NotEnded
 }
 
@@ -130,9 +130,9 @@ func (h *Held) Now() time.Time { return h.engine.Clock.Now() }
 
 // Reply implements [wire.Receiver] for observations.
 func (h *Held) Reply(tag wire.Tag, reply *wire.Reply) {
-	h.Lock()
+	h.Enter()
 	h.doLocked(h.Lease.Answered(nil, tag, reply))
-	h.Unlock()
+	h.Exit()
 }
 
 // AtLocked returns how the lease stands, and ends over with it. If the deadline ended the lease, the timer goes on,
@@ -161,8 +161,8 @@ func (h *Held) StandsLocked(hold *Hold, now time.Time) quorum.Ending {
 
 // Stands returns how the lock stands for a handle, and whether nobody else can have it, or could when the hold ended.
 func (h *Held) Stands(hold *Hold) (ending quorum.Ending, exclusive bool) {
-	h.Lock()
-	defer h.Unlock()
+	h.Enter()
+	defer h.Exit()
 	now := h.Now()
 	if hold.Ended() {
 		return h.StandsLocked(hold, now), hold.inTime
@@ -172,8 +172,8 @@ func (h *Held) Stands(hold *Hold) (ending quorum.Ending, exclusive bool) {
 
 // Context returns a context that ends with a hold, and with the lock.
 func (h *Held) Context(hold *Hold) context.Context {
-	h.Lock()
-	defer h.Unlock()
+	h.Enter()
+	defer h.Exit()
 	over := h.OverLocked()
 	if hold.own == nil {
 		hold.own = &own{}
@@ -199,11 +199,11 @@ func (h *Held) OverLocked() context.Context {
 
 // tick runs at what was the deadline, or the end of the grace, when the timer was set.
 func (h *Held) tick() {
-	h.Lock()
+	h.Enter()
 	if again, now := h.noticeLocked(), h.Now(); !again.IsZero() {
 		h.over.timer.Reset(again.Sub(now))
 	}
-	h.Unlock()
+	h.Exit()
 }
 
 // noticeLocked looks whether the lock is over, and returns when to look again; zero means never. It sends the release if the lock may

@@ -51,9 +51,9 @@ func (h *Held) NewExtend(of any) *Extend {
 // Extend asks for a TTL for a handle, in a round that NewExtend has made, when the extensions before it have ended.
 func (h *Held) Extend(x *Extend, ttl time.Duration, hold *Hold) {
 	var room [usualNodes]lock.Act
-	h.Lock()
+	h.Enter()
 	h.doLocked(h.Lease.Extend(room[:0], &x.extend, ttl, &hold.Hold, &x.Round))
-	h.Unlock()
+	h.Exit()
 }
 
 // goOnLocked begins or ends renewals, as the holder wants.
@@ -67,8 +67,8 @@ func (h *Held) goOnLocked() {
 
 // RenewFromNow changes what the holder wants: whether the lock is renewed, and until when, counted from now.
 func (h *Held) RenewFromNow(renewed bool, maxHold time.Duration) {
-	h.Lock()
-	defer h.Unlock()
+	h.Enter()
+	defer h.Exit()
 	w := &h.Holder.Want
 	if w.Renewed, w.MaxHold = renewed, maxHold; renewed {
 		h.Lease.Renew(h.Now(), w)

@@ -102,7 +102,7 @@ func (in *shard) each(what func(e *Entry, of int)) {
 		if !e.gone {
 			what(e, len(all))
 		}
-		e.Unlock()
+		e.Exit()
 	}
 }
 

@@ -62,7 +62,7 @@ func (g *Engine) Invalidated(node int, key string) {
 	default:
 		e.doLocked(e.Name.Changed(nil, node))
 	}
-	e.Unlock()
+	e.Exit()
 }
 
 // Changed implements [node.Listener]. As a rule a round of this Engine has changed the key, and knows the entry, which need not be looked up.
@@ -75,8 +75,8 @@ func (g *Engine) Changed(node int, key string, by wire.Receiver) {
 
 // changed takes a change of the key by this process, unless the Engine has discarded the entry.
 func (e *Entry) changed(node int) bool {
-	e.Lock()
-	defer e.Unlock()
+	e.Enter()
+	defer e.Exit()
 	if e.gone {
 		return false
 	}
@@ -119,16 +119,16 @@ func (g *Engine) Message(node int, text string) {
 	case e == nil:
 	case what == lock.Waits:
 		e.Name.PeersWait(owners)
-		e.Unlock()
+		e.Exit()
 	case what == lock.Yours:
 		acts, first := e.Name.TurnPassed(nil, node, owners)
 		e.doLocked(acts)
-		e.Unlock()
+		e.Exit()
 		if first {
 			g.Events.Turn(key, len(owners), true)
 		}
 	default:
-		e.Unlock()
+		e.Exit()
 	}
 }
 
@@ -186,7 +186,7 @@ func (g *Engine) sweep(node int) {
 
 // sweep finds out whether a node still holds the lock, unless an answer that will show it is under way. done is received from then.
 func (h *Held) sweep(node int, done <-chan struct{}) {
-	h.Lock()
+	h.Enter()
 	acts := h.Lease.Changed(nil, node)
 	if len(acts) == 0 {
 		<-done
@@ -195,7 +195,7 @@ func (h *Held) sweep(node int, done <-chan struct{}) {
 		acts[i].To = &swept{h, done}
 	}
 	h.doLocked(acts)
-	h.Unlock()
+	h.Exit()
 }
 
 // swept receives an observation that is one of many.

@@ -121,7 +121,7 @@ func (r *renewals) renew(h *Held) {
 	extend.renewal, extend.counted = extend, g.Begin()
 	g.Events.Began(&extend.Round)
 	var room [usualNodes]lock.Act
-	h.Lock() // until it can be given up
+	h.Enter() // until it can be given up
 	r.mu.Lock()
 	if r.under == nil {
 		r.under = map[*Extend]struct{}{}
@@ -129,7 +129,7 @@ func (r *renewals) renew(h *Held) {
 	r.under[extend] = struct{}{}
 	r.mu.Unlock()
 	h.doLocked(h.Lease.Due(room[:0], &extend.extend, &extend.Round))
-	h.Unlock()
+	h.Exit()
 }
 
 // ended takes the end of a renewal.
@@ -247,8 +247,8 @@ func (h *Held) ArmLocked() {
 // goesOn reports whether a lock that is due is to be renewed. Otherwise it was due only so that its end is noticed, or its renewals end:
 // the Engine has been closed, and no function holds the lock.
 func (h *Held) goesOn() bool {
-	h.Lock()
-	defer h.Unlock()
+	h.Enter()
+	defer h.Exit()
 	switch {
 	case h.Lease.Renewal == nil:
 		if again := h.noticeLocked(); !again.IsZero() {

@@ -32,9 +32,9 @@ func TestAutoExtend_LocksThatWaitForOthersAreRenewedInTheOrderInWhichTheyAreDue(
 	third, first, ended, second := renewed(g, "c", 200*time.Millisecond), renewed(g, "a", 100*time.Millisecond),
 		renewed(g, "d", 120*time.Millisecond), renewed(g, "b", 150*time.Millisecond)
 	later := renewed(g, "e", time.Minute) // due after 0.1 s at the latest
-	ended.Lock()
+	ended.Enter()
 	ended.stopRenewingLocked()
-	ended.Unlock()
+	ended.Exit()
 	fake.Advance(time.Second)
 	require.Nil(t, r.next())
 	for _, h := range []*Held{first, second, third, later} {
@@ -62,14 +62,14 @@ func TestAutoExtend_ARenewalCanBeGivenUpFromWhenItIsCounted(t *testing.T) {
 		r.renew(h)
 	}()
 	<-begun
-	h.Lock()
+	h.Enter()
 	close(locked)
 	require.Eventually(t, func() bool {
 		stacks := make([]byte, 1<<20)
 		return waitsToRenew.Match(stacks[:runtime.Stack(stacks, true)])
 	}, time.Minute, time.Millisecond)
 	counted := len(r.all(func(*Extend) bool { return true }))
-	h.Unlock()
+	h.Exit()
 	<-ended
 	require.Zero(t, counted)
 }
@@ -115,7 +115,7 @@ func (r renewing) Began(*Round) { r.begun() }
 func renewed(g *Engine, key string, ttl time.Duration) *Held {
 	h := &Held{First: Holder{Want: Want{TTL: ttl, Renewed: true}}}
 	e := g.Enter(key)
-	defer e.Unlock()
+	defer e.Exit()
 	e.AdoptLocked(h, form.ID{Key: "name", Token: "token"}, *quorum.NewLease(1, quorum.Grant{Start: g.Clock.Now(), TTL: ttl}))
 	return h
 }

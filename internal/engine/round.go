@@ -78,30 +78,30 @@ func (x *Extend) Before() time.Time { return x.extend.Before }
 // Reply implements [wire.Receiver].
 func (r *Round) Reply(tag wire.Tag, reply *wire.Reply) {
 	var room [1]lock.Act // as a rule the end is all
-	r.entry.Lock()
+	r.entry.Enter()
 	r.entry.doLocked(r.answeredLocked(room[:0], tag, reply))
-	r.entry.Unlock()
+	r.entry.Exit()
 }
 
 // stop has the outcome taken now, as the caller does not wait on.
 func (r *Round) stop() {
-	r.entry.Lock()
+	r.entry.Enter()
 	r.entry.doLocked(r.GiveUp(nil, r.entry.engine.Clock))
-	r.entry.Unlock()
+	r.entry.Exit()
 }
 
 // overdue has it taken, as the node timeout is over.
 func (r *Round) overdue() {
-	r.entry.Lock()
+	r.entry.Enter()
 	r.entry.doLocked(r.Overdue(nil, r.entry.engine.Clock))
-	r.entry.Unlock()
+	r.entry.Exit()
 }
 
 // again has the nodes looked at once more.
 func (r *Round) again() {
-	r.entry.Lock()
+	r.entry.Enter()
 	r.entry.doLocked(r.Again(nil))
-	r.entry.Unlock()
+	r.entry.Exit()
 }
 
 // answeredLocked takes the answer of a node.

@@ -35,7 +35,7 @@ func (t *Together) Ask(g *Engine, token, metadata string, parts []Part) {
 		e := g.Enter(p.Key)
 		p.begin(&p.acquire.Round, e, nil)
 		e.Name.Join(&p.acquire, p.Call, token, &p.Round)
-		e.Unlock()
+		e.Exit()
 		rounds[i] = &p.acquire
 	}
 	lock.Together(&t.command, rounds)
@@ -51,12 +51,12 @@ func (t *Together) Ask(g *Engine, token, metadata string, parts []Part) {
 		return
 	}
 	for _, p := range parts {
-		p.entry.Lock()
+		p.entry.Enter()
 		for _, i := range unsent {
 			p.unsentLocked(i, reasons[i])
 		}
 		p.entry.doLocked(p.Unsent(nil, g.Clock, unsent))
-		p.entry.Unlock()
+		p.entry.Exit()
 	}
 }
 
@@ -82,9 +82,9 @@ func (t *Together) Wait(ctx context.Context) bool {
 func (t *Together) InTheWay() (others []int, blocked, named int) {
 	others = make([]int, len(t.parts))
 	for i, p := range t.parts {
-		p.entry.Lock()
+		p.entry.Enter()
 		others[i] = p.acquire.Others()
-		p.entry.Unlock()
+		p.entry.Exit()
 	}
 	blocked, named = lock.InTheWay(others, len(t.parts[0].entry.engine.Nodes))
 	return others, blocked, named

@@ -23,7 +23,7 @@ func TestTogether_AnswersWaitUntilTheCommandWasSentToAllNodes(t *testing.T) {
 			e := g.Enter(key)
 			p.begin(&p.acquire.Round, e, nil)
 			e.Name.Join(&p.acquire, p.Call, "token", &p.Round)
-			e.Unlock()
+			e.Exit()
 			x.parts = append(x.parts, p)
 		}
 		refused := &wire.Reply{Answer: quorum.Refused, Err: nodeerr.ErrQuarantined}

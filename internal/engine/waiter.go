@@ -99,8 +99,8 @@ func (h *Held) PassLocked(from *Hold, to *Waiter, by *Holder) quorum.Hold {
 
 // NoteWait tells the program when a wait for the name has lasted for long ([Events]).
 func (e *Entry) NoteWait(long time.Duration) {
-	e.Lock()
-	defer e.Unlock()
+	e.Enter()
+	defer e.Exit()
 	if !e.Waiting.noting {
 		e.NoteAgainLocked(long)
 	}
