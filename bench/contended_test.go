@@ -24,7 +24,7 @@ const (
 	contendedTime = 200 * time.Millisecond
 )
 
-// hot are those that C and D compare, where quorumlock can also pass on the lock in memory.
+// hot are those that C and D compare, where quorumlock can also hand the lock off in memory.
 var hot = subject.Named("quorumlock", "quorumlock-handoff", "quorumlock-handoff-fenced", "redsync", "redsync-failfast", "redsync-goredis")
 
 // BenchmarkC_Contended is 16 goroutines of one process that want the same lock, and give it back at once: how often they

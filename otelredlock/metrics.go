@@ -119,7 +119,7 @@ func newMetrics(meter metric.Meter, named bool) (*metrics, error) {
 	m.losses = mk.counter("redlock.lock.losses", "{lock}", "Locks that ended under their holders.")
 	m.turns = mk.counter("redlock.turns", "{turn}", "Turns that were passed to, or received from, other processes.")
 	m.handovers = mk.counter("redlock.handovers", "{turn}", "The old name of redlock.turns, which goes with the next minor version.")
-	m.handoffs = mk.counter("redlock.handoffs", "{lock}", "Locks that were passed on to a waiter of the same Locker.")
+	m.handoffs = mk.counter("redlock.handoffs", "{lock}", "Locks that were handed off to a waiter of the same Locker.")
 	m.fenceRaises = mk.counter("redlock.fence.raises", "{answer}", "Answers of a node whose fence counter was behind.")
 	m.stuck = mk.counter("redlock.stuck_keys", "{key}", "Keys without a TTL that were waited for and stayed unchanged.")
 	m.healed = mk.counter("redlock.healed_keys", "{key}", "Keys without a TTL that were deleted on a node.")

@@ -80,7 +80,7 @@ func New(opts ...Option) *Collector {
 	c.unlockDuration = c.histograms(o, "unlock_duration_seconds", o.durations, "Duration of calls of Unlock.", "outcome")
 	c.turns = c.counters("turns_total", "Turns that were passed to, or received from, other processes.", "direction")
 	c.handovers = c.counters("handovers_total", "The old name of redlock_turns_total, which goes with the next minor version.", "direction")
-	c.handoffs = c.counter("handoffs_total", "Locks that were passed on to a waiter of the same Locker.")
+	c.handoffs = c.counter("handoffs_total", "Locks that were handed off to a waiter of the same Locker.")
 	c.fenceRaises = c.counters("fence_raises_total", "Answers of a node whose fence counter was behind.", "node")
 	c.stuck = c.counter("stuck_keys_total", "Keys without a TTL that were waited for and stayed unchanged.")
 	c.healed = c.counter("healed_keys_total", "Keys without a TTL that were deleted on a node.")

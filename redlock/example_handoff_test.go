@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// passes counts the locks that were passed on.
+// passes counts the locks that were handed off.
 type passes struct{ atomic.Int64 }
 
 func (p *passes) Observe(e event.Event) {

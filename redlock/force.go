@@ -38,7 +38,7 @@ type Removal struct {
 // up to 1024 bytes under it, so it must not be the name of a program's data.
 //
 // A Lock of this Locker itself is not ended by it: calls that wait here for the name wait on until its Unlock or its deadline. So
-// unlock it, or use another Locker. With [WithLocalHandoff] call its Token first; otherwise its Unlock passes the lock on to one of
+// unlock it, or use another Locker. With [WithLocalHandoff] call its Token first; otherwise its Unlock hands the lock off to one of
 // them.
 //
 // It looks at all nodes first, and then deletes on each node only the value that it has seen there. So a deletion that

@@ -186,7 +186,7 @@ func (c *cluster) settledWaiting() {
 	}
 }
 
-// The danger: a reason from before the lock was passed on.
+// The danger: a reason from before the lock was handed off.
 func TestLocalHandoff_WhoeverGivesUpAfterwardsLearnsThatTheLockIsTaken(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker, fake, seen := c.timed(handsOn)

@@ -29,7 +29,7 @@ func (l *Lock) Kind() Kind { return Kind(l.held.First.Want.Kind.String()) }
 // readers do not wait for each other. A call that does not wait has [ErrTaken] also while a writer waits ([nodeerr.ErrWanted]).
 //
 // Everything else holds for shared locks too: each has a token and a TTL of its own, and is extended, renewed, lost, detached and unlocked by
-// itself. But it has no fencing token, [Lock.Fence] is 0: a resource that checks fences refuses a reader's write. It is not passed on
+// itself. But it has no fencing token, [Lock.Fence] is 0: a resource that checks fences refuses a reader's write. It is not handed off
 // ([WithLocalHandoff]).
 //
 // Who holds a lock of the name gets [ErrDeadlock]. With [Reentrant] a reader gets another handle on the lock that it holds, which stays
@@ -47,7 +47,7 @@ func Shared() LockOption {
 
 // Slots takes one of n slots of a name, as a semaphore does: at most n callers have one at a time, in all processes together. n is
 // from 1 to 1024. A lock that has a slot is a lock as any other: with a token and a TTL of its own, it is extended, renewed, lost, detached and
-// unlocked by itself, and the slot is free again when its TTL ends. But it has no fencing token, [Lock.Fence] is 0, and is not passed on
+// unlocked by itself, and the slot is free again when its TTL ends. But it has no fencing token, [Lock.Fence] is 0, and is not handed off
 // ([WithLocalHandoff]). A node that has no slot to give has [nodeerr.ErrFull].
 //
 // The nodes do not keep n. If callers have different n, at most as many have a slot as the highest of these. An exclusive lock of the name

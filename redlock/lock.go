@@ -26,8 +26,8 @@ func (l *Lock) Name() string { return l.locker.nameOf(l.held.Name.Key()) }
 // Token returns the token of this lock. No other lock has the same, unless a [TokenSource] repeats one. The nodes hold it under the
 // lock's key: the token alone, or with [WithFencing] token|number. It is not the fencing token, which is the number: see Fence.
 //
-// A lock of which the token was asked for is released at its Unlock, and not passed on ([WithLocalHandoff]). Of a lock that was
-// passed on, Token returns "" to the holders before.
+// A lock of which the token was asked for is released at its Unlock, and not handed off ([WithLocalHandoff]). Of a lock that was
+// handed off, Token returns "" to the holders before.
 func (l *Lock) Token() string {
 	h := l.held
 	h.Enter()

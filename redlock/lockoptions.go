@@ -93,7 +93,7 @@ func Metadata(text string) DefaultOption {
 //
 // A source must not return the token of another lock. The release of a round that was refused goes to the nodes that have not answered,
 // where it would delete the key of the other. A node that has answered tells the caller (nodeerr.ErrOwnToken). A token has from 1 to 512 bytes, no | and no control characters. Any other is [ErrInvalid], and so is the one
-// that the call had in the round before. A lock with such a token is not passed on ([WithLocalHandoff]). [Metadata] beside it is
+// that the call had in the round before. A lock with such a token is not handed off ([WithLocalHandoff]). [Metadata] beside it is
 // ErrInvalid. Processes whose tokens come from a source take no turns, as they do not recognise each other.
 func TokenSource(source func() (string, error)) DefaultOption {
 	return defaultOption(func(r *request) { r.source, r.given = source, r.given|givenTokenSource })

@@ -147,7 +147,7 @@ func WithHeal(after time.Duration) Option {
 // for it in the same Locker, in memory, which asks no node and takes some microseconds. It is for names that many goroutines
 // of a program want, such as that of the one item on sale.
 //
-// A lock is passed on for max after the nodes granted it, or for a quarter of its validity if that is less; so the next holder gets it
+// A lock is handed off for max after the nodes granted it, or for a quarter of its validity if that is less; so the next holder gets it
 // with about three quarters of its validity or more. Then it is released, and it is the turn of other processes first, also if
 // the nodes have granted it again meanwhile. It is also released, as without this option, if
 //   - the waiter asked for a longer [TTL], other [Metadata], another [Grace] or a [MaxHold] that is less than the lock may last, or

@@ -138,7 +138,7 @@ func TestLock_TheFirstWaiterThatIsCancelledInItsRoundPassesItsTurnOn(t *testing.
 	unlock(t, won(t, second))
 }
 
-// Whoever is cancelled at the moment of its turn has the lock or passes it on, and never both or neither.
+// Whoever is cancelled at the moment of its turn has the lock or hands it off, and never both or neither.
 func TestLock_NoTurnIsLostWhenWaitersGiveUpAtAnyMoment(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
@@ -365,7 +365,7 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 				requireWhole(t, err)
 				_ = c.refused(err, redlock.ErrForeign, not{redlock.ErrTaken})
 			})
-			t.Run("has the lock that was passed on to it", func(t *testing.T) {
+			t.Run("has the lock that was handed off to it", func(t *testing.T) {
 				t.Parallel()
 				c, fake := onMini(t, 3), clocktest.New()
 				locker := c.locker(handsOn, redlock.WithClock(fake))

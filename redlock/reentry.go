@@ -35,7 +35,7 @@ func (l *Locker) reenter(ctx context.Context, req *request) (*Lock, error) {
 	}
 	least := max(req.TTL, 2*h.First.Want.Grace)
 	h.Enter()
-	if h.Holder != by { // it has been passed on meanwhile
+	if h.Holder != by { // it has been handed off meanwhile
 		h.Exit()
 		return nil, nil
 	}

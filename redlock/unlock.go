@@ -37,27 +37,27 @@ import (
 //
 // Whatever the result, the lock is over for this handle. Another holder's key is never deleted.
 func (l *Lock) Unlock(ctx context.Context) (err error) {
-	e, call, passed := &l.locker.events, l.locker.newCall(ctx), false
+	e, call, handedOff := &l.locker.events, l.locker.newCall(ctx), false
 	if call != nil {
 		defer func() {
 			if !e.endUnheard(call) {
 				e.emitEnd(call, event.Unlock{
 					Context: ctx, Call: call.id, Lock: callOf(l.holder.Of).callID(), Name: l.Name(), Kind: string(l.Kind()),
-					Start: call.start, Took: time.Since(call.start), Handoff: passed, Err: err,
+					Start: call.start, Took: time.Since(call.start), Handoff: handedOff, Err: err,
 				})
 			}
 		}()
 	}
-	passed, err = l.unlock(ctx, call)
+	handedOff, err = l.unlock(ctx, call)
 	return err
 }
 
-// unlock passes the lock on, or ends the hold and releases the lock if nobody else holds it.
-func (l *Lock) unlock(ctx context.Context, call *observedCall) (passed bool, err error) {
+// unlock hands the lock off, or ends the hold and releases the lock if nobody else holds it.
+func (l *Lock) unlock(ctx context.Context, call *observedCall) (handedOff bool, err error) {
 	h, locker := l.held, l.locker
 	h.Enter()
 	h.LingerLocked()
-	if l.passLocked(call) {
+	if l.handOffLocked(call) {
 		h.Exit()
 		return true, nil
 	}
@@ -119,8 +119,8 @@ func (l *Lock) awaitRelease(ctx context.Context, r *engine.Release) (quorum.Outc
 	return outcome, l.locker.refusal(event.OpUnlock, l.Name(), reasons[event.OpUnlock][outcome], r.Why)
 }
 
-// passLocked gives a lock that an Unlock gives up to the next waiter of its name in this Locker, if there is one and it may.
-func (l *Lock) passLocked(unlock *observedCall) bool {
+// handOffLocked gives a lock that an Unlock gives up to the next waiter of its name in this Locker, if there is one and it may.
+func (l *Lock) handOffLocked(unlock *observedCall) bool {
 	h, locker := l.held, l.locker
 	to := h.NextLocked(&l.hold)
 	if to == nil {
@@ -134,7 +134,7 @@ func (l *Lock) passLocked(unlock *observedCall) bool {
 		engine.Holder
 		handle Lock
 	}{Holder: locker.holder(&w.req)}
-	next.handle = Lock{locker: locker, held: h, holder: &next.Holder, hold: engine.Hold{Hold: h.PassLocked(&l.hold, to, &next.Holder)}}
+	next.handle = Lock{locker: locker, held: h, holder: &next.Holder, hold: engine.Hold{Hold: h.HandOffLocked(&l.hold, to, &next.Holder)}}
 	w.lock = &next.handle
 	return true
 }

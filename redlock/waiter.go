@@ -19,11 +19,11 @@ type waiter struct {
 	ctx     context.Context
 	since   time.Time
 	req     request
-	lock    *Lock        // that was passed on to it
+	lock    *Lock        // that was handed off to it
 	refused *QuorumError // why the lock cannot become free
 }
 
-// lostLocked returns why the last round for the name was lost; nil if none was since the lock was won or passed on.
+// lostLocked returns why the last round for the name was lost; nil if none was since the lock was won or handed off.
 func (w *waiter) lostLocked() *QuorumError {
 	lost, _ := w.entry.Waiting.Lost.(*QuorumError)
 	return lost

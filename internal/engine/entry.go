@@ -141,7 +141,7 @@ func (e *Entry) actLocked(act *lock.Act) {
 		r.timer = e.engine.Clock.AfterFunc(e.engine.Timeout, r.again)
 	case lock.Offer:
 		act.Call.Of.(*Waiter).offeredLocked(e)
-	case lock.Refuse:
+	case lock.Foreign:
 		w := act.Call.Of.(*Waiter)
 		e.engine.Events.Refused(w)
 		w.wake()

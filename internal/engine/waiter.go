@@ -8,7 +8,7 @@ import (
 )
 
 // Waiter is a call that waits for a name: the Of of its [Call]. It is woken when it has a Round or is Offered one, when a lock was
-// passed on to it, and when it is refused, which it may find long after that: when that lock has expired, or its context has ended. With a
+// handed off to it, and when it is refused, which it may find long after that: when that lock has expired, or its context has ended. With a
 // Round it stays at the head of the queue until it tells what came of it; with a lock or a refusal it has left the queue. All but Woken is
 // under the mutex of the entry.
 type Waiter struct {
@@ -25,7 +25,7 @@ type Waiter struct {
 
 // Waiting is what an Entry has of the calls that wait. It is under the mutex of the entry.
 type Waiting struct {
-	Lost      any         // what the program has made of the last round that was lost; nil if none was since the lock was won or passed on
+	Lost      any         // what the program has made of the last round that was lost; nil if none was since the lock was won or handed off
 	RingNoted time.Time   // when the program was last told of a ring of calls; zero if never
 	timer     clock.Timer // for the Tick of the name; nil if it never asked for one
 	notice    clock.Timer // for Events.WaitsLong; nil if it was never set
@@ -75,7 +75,7 @@ func (w *Waiter) wake() {
 	}
 }
 
-// NextLocked returns the call that waits here to which a lock is to be passed on; nil if the lock is to be released.
+// NextLocked returns the call that waits here to which a lock is to be handed off; nil if the lock is to be released.
 func (h *Held) NextLocked(from *Hold) *Waiter {
 	to := h.Name.Next(&h.Lease, &from.Hold)
 	if to == nil {
@@ -84,10 +84,10 @@ func (h *Held) NextLocked(from *Hold) *Waiter {
 	return to.Of.(*Waiter)
 }
 
-// PassLocked passes the lock on to the call that NextLocked has returned, as a holder, and returns the hold of that one.
-func (h *Held) PassLocked(from *Hold, to *Waiter, by *Holder) quorum.Hold {
+// HandOffLocked hands the lock off to the call that NextLocked has returned, as a holder, and returns the hold of that one.
+func (h *Held) HandOffLocked(from *Hold, to *Waiter, by *Holder) quorum.Hold {
 	h.Holder = by
-	acts, hold := h.Name.Pass(nil, &h.Lease, &from.Hold, &by.Want)
+	acts, hold := h.Name.HandOff(nil, &h.Lease, &from.Hold, &by.Want)
 	from.endLocked(true)
 	h.doLocked(acts)
 	by.Fence = h.Lease.Fence()

@@ -26,7 +26,7 @@ import (
 //	won 1, lost 1             that of another has
 //	unlocked                  the lock has been released here; if nobody has it, one that was not waited for
 //	tried                     a call that does not wait has taken the lock
-//	passed                    the lock has been passed on
+//	passed                    the lock has been handed off
 //	extended                  the lock has
 //	0 free                    an observation of node 0 has shown that; it is tracked
 //	0 held a.1 for 1s         the same
@@ -164,7 +164,7 @@ func (d *driver) do(text string) (acts []lock.Act) {
 	case "passed":
 		next := d.Next(d.lease, &d.hold)
 		require.NotNil(d.t, next)
-		acts, d.hold = d.Pass(nil, d.lease, &d.hold, next.Want)
+		acts, d.hold = d.HandOff(nil, d.lease, &d.hold, next.Want)
 		return acts
 	case "detached":
 		t := d.lease
@@ -309,7 +309,7 @@ func inWords(acts []lock.Act) string {
 			if a.Call.Want.Kind.Several() {
 				said["try"] = strings.TrimPrefix(fmt.Sprint(strings.TrimSuffix(said["try"], "try"), " ", a.Call.Of), " ")
 			}
-		case lock.Refuse:
+		case lock.Foreign:
 			said["dismiss"] = "dismiss"
 		case lock.Warn:
 			said["stuck"] = fmt.Sprintf("stuck for %v on %s", a.Stuck.Unchanged, strings.Trim(fmt.Sprint(a.Stuck.Nodes), "[]"))

@@ -134,7 +134,7 @@ func (l *Lease) Renew(from time.Time, w *Want) {
 
 // Due begins the next renewal, e, when its time has come. It ends with an [End], and schedules the next ([Renew]). The replies are for to.
 func (l *Lease) Due(acts []Act, e *Extend, to wire.Receiver) []Act {
-	if l.Renewal == nil || l.Renewing() { // the lock was passed on meanwhile, to somebody who does not want that, or wants it now
+	if l.Renewal == nil || l.Renewing() { // the lock was handed off meanwhile, to somebody who does not want that, or wants it now
 		e.Round = Round{lease: l, to: to}
 		return append(acts, Act{What: End, To: to})
 	}

@@ -85,10 +85,10 @@ func TestExtend_GoesInTheOrderOfTheCalls(t *testing.T) {
 // Who waits for his turn may have unlocked the lock when it comes, or the process may have closed everything.
 func TestExtend_AsksNobodyIfItIsNotWantedAnyMore(t *testing.T) {
 	for name, ends := range map[string]func(d *driver){
-		"unlocked":             func(d *driver) { d.lease.Leave(d.now, &d.hold) },
-		"closed":               func(d *driver) { d.rules.Closed = func() bool { return true } },
-		"over":                 func(d *driver) { d.now = d.now.Add(time.Hour) },
-		"passed on to another": func(d *driver) { d.do("join 1"); d.do("lost"); d.do("passed") },
+		"unlocked":              func(d *driver) { d.lease.Leave(d.now, &d.hold) },
+		"closed":                func(d *driver) { d.rules.Closed = func() bool { return true } },
+		"over":                  func(d *driver) { d.now = d.now.Add(time.Hour) },
+		"handed off to another": func(d *driver) { d.do("join 1"); d.do("lost"); d.do("passed") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDriver(t, 3, passing)

@@ -78,7 +78,7 @@ func TestFirst_IsAsIfTheCallHadWaited(t *testing.T) {
 			{"0 turn c", ""},
 			{"lost 1", "try"},
 		}},
-		"and passed on if nobody is here": {nodes: 1, steps: []step{
+		"and handed off if nobody is here": {nodes: 1, steps: []step{
 			{"0 turn c d", "turn to c before d"},
 		}},
 	})

@@ -21,7 +21,7 @@ type Lease struct {
 	next       *Lease // of the name
 	to         wire.Receiver
 	acquire    *Round          // that has won it, as long as some node may answer; nil if that is not known
-	handoff    *quorum.Handoff // nil: the lock is not passed on, and has one number at most
+	handoff    *quorum.Handoff // nil: the lock is not handed off, and has one number at most
 	token      string
 	number     uint64       // that the nodes hold with the token; 0: a lock without
 	holder     *Want        // what the present one wants
@@ -89,7 +89,7 @@ func (l *Lease) Acquiring() wire.Receiver {
 	return l.acquire.to
 }
 
-// Know records that a caller knows the token: the lock is no longer passed on.
+// Know records that a caller knows the token: the lock is no longer handed off.
 func (l *Lease) Know() {
 	if l.handoff != nil {
 		l.handoff.Know()

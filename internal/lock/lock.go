@@ -48,8 +48,8 @@ const (
 	Over
 	// Offer begins a round for Call with [Name.Ask].
 	Offer
-	// Refuse ends the wait of Call, as the lock cannot become free.
-	Refuse
+	// Foreign ends the wait of Call, as the lock cannot become free.
+	Foreign
 	// Wake calls Tick At, and not when it was asked for before.
 	Wake
 	// Publish publishes Message.
@@ -98,7 +98,7 @@ type Want struct {
 	Slots      uint16        // of a kind that has slots: how many there are
 	Kind       form.Kind
 	Renewed    bool // the lock is renewed while the holder has it
-	Kept       bool // the lock is never passed on, because a caller may know its token
+	Kept       bool // the lock is never handed off, because a caller may know its token
 }
 
 // NoLimit is a duration without end.

@@ -87,10 +87,12 @@ func (p *pace) sawChange(now time.Time, another, free bool) {
 		p.wakes++
 		p.polls, p.courtesy = 0, true
 	case free && p.courtesy: // a peer may be about to take it
-		p.courtesy, p.notBefore = false, p.yield(now)
+		p.courtesy, p.notBefore = false, p.courtesyEnds(now)
 	}
 }
 
-// yield returns until when others have the time to take a lock that has become free: a round trip for the push and one for the
+// courtesyEnds returns until when others have the time to take a lock that has become free: a round trip for the push and one for the
 // acquire, and the same again at random.
-func (p *pace) yield(now time.Time) time.Time { return now.Add(2*p.rtt + p.bounds.Random(2*p.rtt)) }
+func (p *pace) courtesyEnds(now time.Time) time.Time {
+	return now.Add(2*p.rtt + p.bounds.Random(2*p.rtt))
+}

@@ -29,7 +29,7 @@ type queue struct {
 }
 
 // Wait puts a call into the line, behind those that wait already. Its turn comes with an [Offer], and it leaves with Won, Pass, Leave or a
-// [Refuse].
+// [Foreign].
 func (n *Name) Wait(acts []Act, c *Call) []Act {
 	q, now := n.queued(), n.rules.Clock.Now()
 	q.line.come(c)
@@ -96,7 +96,7 @@ func (n *Name) Tick(acts []Act) []Act { return n.queue.next(acts, n.rules.Clock.
 // refuse ends all waits, as the lock cannot become free.
 func (q *queue) refuse(acts []Act) []Act {
 	for _, c := range q.line.calls {
-		acts = append(acts, Act{What: Refuse, Call: c})
+		acts = append(acts, Act{What: Foreign, Call: c})
 	}
 	q.line.calls = nil
 	q.settle()
@@ -182,11 +182,11 @@ func (q *queue) released(acts []Act, now time.Time) []Act {
 		}
 		return acts
 	}
-	return q.yield(acts, now)
+	return q.offerCourtesy(acts, now)
 }
 
-// yield leaves a lock that was released here to other processes for a moment.
-func (q *queue) yield(acts []Act, now time.Time) []Act {
+// offerCourtesy leaves a lock that was released here to other processes for a moment.
+func (q *queue) offerCourtesy(acts []Act, now time.Time) []Act {
 	q.reset()
 	for i := range q.view.nodes {
 		q.view.nodes[i].forget()
@@ -195,7 +195,7 @@ func (q *queue) yield(acts []Act, now time.Time) []Act {
 	if len(q.turn.peers) > 0 { // observe before the first round
 		q.pace.wakes, q.pace.courtesy = 1, true
 	}
-	q.turn.wins, q.turn.until = 0, q.pace.yield(now)
+	q.turn.wins, q.turn.until = 0, q.pace.courtesyEnds(now)
 	q.pace.notBefore, q.view.observeAt = q.turn.until, now.Add(observeEvery)
 	return append(q.next(q.turn.pass(acts), now), Act{What: Listen})
 }

@@ -56,7 +56,7 @@ var update = flag.Bool("update", false, "write what comes out into testdata")
 //	0 shows nothing, 0 shows z for 5s, 0 shows z for ever, 0 shows data    node 0 answers what a waiter has asked
 //	0 deleted it                 it has deleted a key without a TTL
 //	0 changed, 0 tracks, 0 reconnects    as above; 0 tracks: it announces changes from now on
-//	unlock                       the lock is passed on, or released
+//	unlock                       the lock is handed off, or released
 //	detach                       the lock is left to another process
 //	tick                         the time of the last wake-up has come
 //	z waits elsewhere            a message says so

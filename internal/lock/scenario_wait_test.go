@@ -55,7 +55,7 @@ func (s *teller) shown(words []string) *wire.Reply {
 func (s *teller) unlock() []string {
 	if next := s.name.Next(s.lease, &s.hold); next != nil {
 		var acts []lock.Act
-		acts, s.hold = s.name.Pass(nil, s.lease, &s.hold, next.Want)
+		acts, s.hold = s.name.HandOff(nil, s.lease, &s.hold, next.Want)
 		return append([]string{fmt.Sprintf("%v has the lock", next.Of)}, s.comesOf(acts)...)
 	}
 	s.lease.Leave(s.now, &s.hold)
@@ -67,7 +67,7 @@ func (s *teller) act(a *lock.Act) string {
 	switch a.What {
 	case lock.Offer:
 		return fmt.Sprintf("it is the turn of %v", a.Call.Of)
-	case lock.Refuse:
+	case lock.Foreign:
 		return fmt.Sprintf("%v waits no more", a.Call.Of)
 	case lock.Wake:
 		s.wakeAt = a.At

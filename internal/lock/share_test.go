@@ -117,7 +117,7 @@ func TestShare_AWriterSaysThatItWaits(t *testing.T) {
 			{"leave 1", "unwant name, observe 0, tick 30s"},
 			{"0 free", "2"},
 		}},
-		"until a lock of this process that was not waited for is passed on to it": {nodes: 1, steps: []step{
+		"until a lock of this process that was not waited for is handed off to it": {nodes: 1, steps: []step{
 			{"join 1", "try"},
 			{"lost", "observe 0, tick 30s"},
 			{"0 held |shared for 9s", "want name, tick 1s"},

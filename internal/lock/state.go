@@ -26,7 +26,7 @@ var legal = [...][4]bool{
 	//        idle   trying watching ours
 	idle:     {false, true, true, false},
 	trying:   {true, true, true, true},
-	watching: {true, true, true, true}, // to ours when the lock is passed on that a call has taken which did not wait
+	watching: {true, true, true, true}, // to ours when the lock is handed off that a call has taken which did not wait
 	ours:     {true, false, true, false},
 }
 

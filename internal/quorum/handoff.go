@@ -2,14 +2,14 @@ package quorum
 
 import "time"
 
-// Handoff passes a lock on within a process: the lease goes on, and its next holder is a waiter of the same process. No node is
+// Handoff hands a lock off within a process: the lease goes on, and its next holder is a waiter of the same process. No node is
 // asked, so the lock has to be as good for the next holder as one that the nodes have just granted. See docs/safety.md.
 //
 // With fencing the nodes have granted a block of numbers, of which they know the last. Each holder has the next of them.
 type Handoff struct {
 	lease *Lease
 	ttl   time.Duration // that they granted
-	until time.Time     // nothing is passed on from then on; zero: somebody else may rely on the token, or release what has it
+	until time.Time     // nothing is handed off from then on; zero: somebody else may rely on the token, or release what has it
 	fence uint64        // of the present holder; 0 without fencing
 	last  uint64        // of the block
 }
@@ -36,19 +36,19 @@ func NewHandoff(lease *Lease, most time.Duration, fence, block uint64) *Handoff 
 // Fence returns the fencing token of the present holder.
 func (h *Handoff) Fence() uint64 { return h.fence }
 
-// Know records that the present holder has asked for the token: the lock is no longer passed on. The holder's fencing token is that
+// Know records that the present holder has asked for the token: the lock is no longer handed off. The holder's fencing token is that
 // which the nodes hold with the token from now on.
 func (h *Handoff) Know() { h.until, h.fence = time.Time{}, h.last }
 
-// May reports whether the lock may be passed on, to somebody who asks for a TTL of ttl.
+// May reports whether the lock may be handed off, to somebody who asks for a TTL of ttl.
 func (h *Handoff) May(now time.Time, ttl time.Duration) bool {
 	usedUp := h.fence > 0 && h.fence == h.last
 	longer := ttl > h.ttl || h.lease.longest > h.ttl // than the nodes granted, or than the next holder asks for
 	return now.Before(h.until) && h.lease.At(now) == NotEnded && !usedUp && !longer
 }
 
-// Pass makes the lock that of the next holder. It may be passed on, and the present holder has left it.
-func (h *Handoff) Pass() Hold {
+// HandOff makes the lock that of the next holder. It may be handed off, and the present holder has left it.
+func (h *Handoff) HandOff() Hold {
 	if h.fence > 0 {
 		h.fence++
 	}

@@ -60,7 +60,7 @@ func TestHandoff_GivesEachHolderANumberOfTheBlock(t *testing.T) {
 	for _, number := range []uint64{98, 99} {
 		require.Equal(t, number, h.Fence())
 		require.True(t, h.May(start, granted.TTL))
-		h.Pass()
+		h.HandOff()
 	}
 	require.EqualValues(t, 100, h.Fence())
 	require.False(t, h.May(start, granted.TTL), "the block is used up")
@@ -71,7 +71,7 @@ func TestHandoff_GivesEachHolderANumberOfTheBlock(t *testing.T) {
 		require.False(t, h.May(start, granted.TTL))
 	}
 	plain := quorum.NewHandoff(lease, handoffMax, 0, 3)
-	plain.Pass()
+	plain.HandOff()
 	require.Zero(t, plain.Fence(), "without fencing there is no number, whatever was asked for")
 	known := quorum.NewHandoff(lease, handoffMax, 100, 3)
 	known.Know()
@@ -83,7 +83,7 @@ func TestHandoff_GivesEachHolderAHoldOfItsOwn(t *testing.T) {
 	h := quorum.NewHandoff(lease, handoffMax, 0, 0)
 	first := lease.Hold()
 	require.True(t, first.Leave(start))
-	second := h.Pass()
+	second := h.HandOff()
 	require.False(t, first.Current())
 	require.Equal(t, quorum.Released, first.At(start))
 	require.True(t, second.Current())

@@ -25,7 +25,7 @@ type Lease struct {
 	mayLast    time.Time // some node may keep the key until then, as far as that was asked for
 	keys       []watched // nil until the first extension or observation
 	extensions int32     // how many have been begun; one before a lock is attached, as others may have extended it
-	holder     int32     // the number of the present holder: how many have passed the lock on
+	holder     int32     // the number of the present holder: how many have handed the lock off
 	holds      int32     // how many times the present one holds it: once, and once more for each reentry
 	nodes      uint16
 	ending     Ending
@@ -153,7 +153,7 @@ func (l *Lease) try(grant Grant) {
 	}
 }
 
-// Hold is what one handle has of a lease: several of one holder ([Lease.Enter]), or those of holders that passed it on
+// Hold is what one handle has of a lease: several of one holder ([Lease.Enter]), or those of holders that handed it off
 // ([Handoff]).
 type Hold struct {
 	lease  *Lease
@@ -178,7 +178,7 @@ func (h *Hold) Ended() bool { return h.how != NotEnded }
 // Current reports whether the holder that this hold belongs to has the lease, or was the last to have it.
 func (h *Hold) Current() bool { return h.holder == h.lease.holder }
 
-// Leave ends the hold. It returns true for the last of its holder: the lock is to be passed on or released then.
+// Leave ends the hold. It returns true for the last of its holder: the lock is to be handed off or released then.
 func (h *Hold) Leave(now time.Time) bool {
 	if h.how = h.lease.At(now); h.how == NotEnded {
 		h.how = Released

@@ -5,7 +5,7 @@
 // grants to the holder; a [Renewal] schedules the extensions of a lease, and an [Attach] makes a lease of a
 // lock of which only the token is known.
 //
-// A [Handoff] decides whether a lock is passed on within the process, and each handle on it has a [Hold].
+// A [Handoff] decides whether a lock is handed off within the process, and each handle on it has a [Hold].
 //
 // The shell must report one vote of every node that it asks within a bounded time, or call Stop.
 //

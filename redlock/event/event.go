@@ -64,14 +64,14 @@ type Acquire struct {
 	Try    bool // the call does not wait: TryLock, TryDo, TryLockAll, TryDoAll, or MaxWait(0)
 	Start  time.Time
 	Took   time.Duration
-	Rounds int // that the call has begun; 0 of Attach, of a lock that was re-entered, and of most that were passed on
+	Rounds int // that the call has begun; 0 of Attach, of a lock that was re-entered, and of most that were handed off
 	// Wait is how long the call waited until its last round began, which is the round that took the lock if Err is nil. It is 0
 	// if the call began no round, and all of Took if Handoff is true.
 	Wait time.Duration
 	// Err is nil if the caller has the lock. After redlock.MaxWait it is the *QuorumError alone: no context has ended.
 	Err       error
 	Reentered bool          // the lock was held already (redlock.Reentrant): it has no End of its own
-	Handoff   bool          // the lock was passed on by a holder before (redlock.WithLocalHandoff): no node was asked
+	Handoff   bool          // the lock was handed off by a holder before (redlock.WithLocalHandoff): no node was asked
 	Validity  time.Duration // 0 after an Err
 	Fence     uint64        // see redlock.Lock.Fence; 0 after an Err
 }
@@ -105,7 +105,7 @@ type Unlock struct {
 	Kind    string // of the lock, see Acquire
 	Start   time.Time
 	Took    time.Duration
-	Handoff bool // the lock was passed on to a waiter of this Locker (redlock.WithLocalHandoff): no node was asked
+	Handoff bool // the lock was handed off to a waiter of this Locker (redlock.WithLocalHandoff): no node was asked
 	Err     error
 }
 
@@ -121,7 +121,7 @@ type End struct {
 	Held    time.Duration // from then to the call of Unlock, or until the loss was noticed
 	// Err is ErrReleased, ErrLost or ErrExpired. A loss has the last extension that failed before it, as the error of Lock.Err has.
 	Err error
-	// Detached means that the lock was passed on by Detach: Err is ErrReleased, and the nodes hold the lock still.
+	// Detached means that the lock was handed off by Detach: Err is ErrReleased, and the nodes hold the lock still.
 	Detached bool
 }
 

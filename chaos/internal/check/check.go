@@ -19,7 +19,7 @@ import (
 // Rules say what is promised for the locks of a kind.
 type Rules struct {
 	Fenced    bool          // fences rise
-	Handoff   bool          // WithLocalHandoff: locks are passed on in memory, and a nil from Unlock says less
+	Handoff   bool          // WithLocalHandoff: locks are handed off in memory, and a nil from Unlock says less
 	Strangers bool          // programs without the library take the same names by SETNX
 	Heal      time.Duration // of WithHeal; 0 without
 	Lease     time.Duration // the longest TTL of the run

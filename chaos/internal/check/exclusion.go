@@ -118,7 +118,7 @@ func (l *lock) fences() {
 	}
 }
 
-// sameFence compares the fence of a further handle with that of the first. A lock that may be passed on gets a higher one when its
+// sameFence compares the fence of a further handle with that of the first. A lock that may be handed off gets a higher one when its
 // token is asked for. An acquire whose connection broke may have been carried out twice, and a re-entry may have come too late.
 func (l *lock) sameFence(a *hold) {
 	first := l.leases[a.lease][0]

@@ -147,7 +147,7 @@ func (l *lock) prove(a *hold) {
 }
 
 // believe finds out whether the nil of an Unlock says that a majority of the nodes held the lock until then. It does not if the lock
-// was passed on, which is not known, or there were other handles. It may be wrong if extensions have set keys again that were lost,
+// was handed off, which is not known, or there were other handles. It may be wrong if extensions have set keys again that were lost,
 // and their answers were not seen; or if the lock was forced before all nodes had carried out its acquire.
 func (l *lock) believe(a *hold, disturbed spans) {
 	u, handles := a.unlock, l.leases[a.lease]

@@ -60,7 +60,7 @@ func (w *World) check() (r Report, err error) {
 			r.Usage = append(r.Usage, op)
 		case op.Kind == history.Acquire && op.Hold != "":
 			r.Holds++
-			// A lock that is passed on, or taken again, needs no node.
+			// A lock that is handed off, or taken again, needs no node.
 			if op.End < w.drained && op.Outer == "" && !kind.Of(w.Kinds, op.Name).Rules.Handoff {
 				got = append(got, op.End)
 			}

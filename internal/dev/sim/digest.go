@@ -56,7 +56,7 @@ func Record(p Plan) []string {
 var (
 	deeds = [...]string{
 		lock.Send: "send", lock.AwaitCleanUp: "await the clean-up", lock.Again: "look again later", lock.End: "end", lock.Renew: "renew", lock.Over: "over",
-		lock.Offer: "offer", lock.Refuse: "refuse", lock.Wake: "wake", lock.Publish: "publish", lock.Listen: "listen", lock.Warn: "warn",
+		lock.Offer: "offer", lock.Foreign: "refuse", lock.Wake: "wake", lock.Publish: "publish", lock.Listen: "listen", lock.Warn: "warn",
 	}
 	errands = [...]string{
 		lock.Vote: "vote", lock.Raise: "raise", lock.CleanUp: "clean up", lock.Observe: "observe", lock.Forgotten: "forget",

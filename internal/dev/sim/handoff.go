@@ -34,17 +34,17 @@ func (c *client) pass(k *held, hold *quorum.Hold) bool {
 	}
 	w := call.Of.(*waiter)
 	c.log("client %d passes %v on to waiter %d", c.number, k, w.number)
-	c.check(!k.passed && k.lease.At(now) == quorum.NotEnded, "only a lock that is held is passed on", "client %d: %v", c.number, k)
+	c.check(!k.passed && k.lease.At(now) == quorum.NotEnded, "only a lock that is held is handed off", "client %d: %v", c.number, k)
 	c.check(now.Sub(k.of.Grant().Start) < min(c.plan.Handoff, k.of.Grant().TTL/4), "a lock goes from hand to hand for a bounded time",
 		"client %d: %v after %v", c.number, k, now.Sub(k.of.Grant().Start))
-	c.check(!k.of.known, "a lock of which the token is known is not passed on", "client %d: %v", c.number, k)
-	c.check(w.TTL <= k.of.Grant().TTL && k.lease.Longest() <= k.of.Grant().TTL, "a lock that is passed on has the TTL that was asked for",
+	c.check(!k.of.known, "a lock of which the token is known is not handed off", "client %d: %v", c.number, k)
+	c.check(w.TTL <= k.of.Grant().TTL && k.lease.Longest() <= k.of.Grant().TTL, "a lock that is handed off has the TTL that was asked for",
 		"client %d: %v has %v, waiter %d asked for %v", c.number, k, k.lease.Longest(), w.number, w.TTL)
-	c.check(w.Grace == k.of.Grant().Grace, "a lock that is passed on has the grace that was asked for", "client %d: %v, waiter %d asked for %v", c.number, k, w.number, w.Grace)
+	c.check(w.Grace == k.of.Grant().Grace, "a lock that is handed off has the grace that was asked for", "client %d: %v, waiter %d asked for %v", c.number, k, w.number, w.Grace)
 	k.passed, k.at = true, c.now
 	c.drop(k)
 	next := &held{granted: k.granted, given: true}
-	acts, gets := k.lock.Pass(nil, &k.lease, hold, call.Want)
+	acts, gets := k.lock.HandOff(nil, &k.lease, hold, call.Want)
 	next.holds = []quorum.Hold{gets}
 	if !w.Auto {
 		k.lease.Renewal = nil
@@ -52,7 +52,7 @@ func (c *client) pass(k *held, hold *quorum.Hold) bool {
 	next.number, k.current = k.lease.Fence(), next
 	c.locks = append(c.locks, next)
 	c.checkPassed(k, *hold)
-	c.checkHeld(next, "when it was passed on")
+	c.checkHeld(next, "when it was handed off")
 	c.checkHolder(next)
 	w.lock = next
 	k.act(acts)
@@ -91,7 +91,7 @@ func (k *held) turn() (*waiter, bool) {
 // checkTurn holds the release of a lock to what others are promised: the next waiter here had no round before it.
 func (k *held) checkTurn(w *waiter) {
 	kept := k.client.clock.Now().Sub(k.of.Grant().Start)
-	k.client.check(w.round == nil || kept < k.client.plan.Handoff, "a lock that was passed on for long goes to others first",
+	k.client.check(w.round == nil || kept < k.client.plan.Handoff, "a lock that was handed off for long goes to others first",
 		"client %d: waiter %d is the next, after %v", k.client.number, w.number, kept)
 }
 
@@ -118,7 +118,7 @@ func (k *held) know() {
 // checkPassed holds the earlier holder's handle to what is left of it.
 func (w *world) checkPassed(k *held, hold quorum.Hold) {
 	ended := hold.At(k.client.clock.Now()) != quorum.NotEnded && !hold.Current()
-	w.check(ended, "who has passed a lock on does not hold it", "client %d: %v", k.client.number, k)
+	w.check(ended, "who has handed a lock off does not hold it", "client %d: %v", k.client.number, k)
 }
 
 // checkHolder holds the fencing token of a holder to those of the holders before.

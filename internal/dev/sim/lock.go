@@ -14,8 +14,8 @@ type held struct {
 	holds  []quorum.Hold // of the handles that have not been unlocked
 	number uint64        // the holder's fencing token; 0: without fencing
 
-	given    bool          // the holder before has passed it on
-	passed   bool          // it was passed on
+	given    bool          // the holder before has handed it off
+	passed   bool          // it was handed off
 	detached bool          // its holder has left it on the nodes
 	unlocked bool          // its release has begun
 	released *round        // that release
@@ -24,7 +24,7 @@ type held struct {
 	at       time.Duration // true time of these
 }
 
-// granted is what the nodes have granted to a client: to one holder after the other, if it is passed on.
+// granted is what the nodes have granted to a client: to one holder after the other, if it is handed off.
 type granted struct {
 	*name
 	of      *round // the acquire that won it, maybe that of another client

@@ -98,7 +98,7 @@ func (n *name) act(acts []lock.Act) {
 			c.afterClock(&c.clock, c.clock.Now().Add(nodeTimeout), func() { r.do(func() { n.act(r.Again(nil)) }) })
 		case lock.Offer:
 			a.Call.Of.(*waiter).begin()
-		case lock.Refuse:
+		case lock.Foreign:
 			a.Call.Of.(*waiter).refuse()
 		case lock.Wake:
 			n.timer.at = time.Time{} // in the place of what was asked for before

@@ -46,7 +46,7 @@ type Plan struct {
 	Guard time.Duration
 	// LookEvery is how often clients look where the name of a node leads; 0 means never.
 	LookEvery time.Duration
-	// Handoff is for how long a client passes a lock on from hand to hand; 0 means that none does.
+	// Handoff is for how long a client hands a lock off from hand to hand; 0 means that none does.
 	Handoff time.Duration
 	Steps   []Step
 }

@@ -18,7 +18,7 @@ type waiter struct {
 	queue     *name
 	number    int
 	round     *round // its turn; nil means none
-	lock      *held  // that was passed on to it; nil means none
+	lock      *held  // that was handed off to it; nil means none
 	tried     bool   // it has had a round
 	first     bool   // it has had no place in the queue before its round
 	cancelled bool

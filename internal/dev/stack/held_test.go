@@ -33,7 +33,7 @@ func (c *client) take(won *redlock.Lock, name string, begin time.Time, s step) *
 		c.run.violate("%v asked for %s and won %s", c, name, won.Name())
 	}
 	left, least := won.Remaining(), begin.Add(s.ttl-drift(s.ttl))
-	if until := time.Now().Add(left); left > 0 && until.Before(least.Round(0)) && c.plan.handoff == 0 { // else it may have been passed on
+	if until := time.Now().Add(left); left > 0 && until.Before(least.Round(0)) && c.plan.handoff == 0 { // else it may have been handed off
 		c.run.violate("%s is valid for %v less than its TTL", h.token, least.Sub(until))
 	}
 	h.checkHeld("won")
@@ -55,7 +55,7 @@ func (c *client) take(won *redlock.Lock, name string, begin time.Time, s step) *
 	return h
 }
 
-// tokenOf returns the token of a lock, which may be passed on nevertheless.
+// tokenOf returns the token of a lock, which may be handed off nevertheless.
 func tokenOf(lock *redlock.Lock) string {
 	return reflect.ValueOf(lock).Elem().FieldByName("held").Elem().FieldByName("Lease").FieldByName("token").String()
 }

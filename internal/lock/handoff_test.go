@@ -69,7 +69,7 @@ func TestPass_LetsOthersGoFirstAfterALockWasKeptForLong(t *testing.T) {
 	c.run([]step{{"1.998s: unlocked", "try"}, {"1.999s: won", ""}, {"join 3", "tick 11.995s"}})
 	require.NotNil(t, c.Next(c.lease, &c.hold))
 	c.now = start.Add(2 * time.Second)
-	require.Nil(t, c.Next(c.lease, &c.hold), "nor is it passed on, though the nodes have just granted it")
+	require.Nil(t, c.Next(c.lease, &c.hold), "nor is it handed off, though the nodes have just granted it")
 	c.run([]step{{"2.001s: unlocked", "tick 2.009s"}})
 	c.run([]step{{"join 4", ""}, {"2.009s: tick", "try"}, {"2.01s: won", "*"}, {"2.011s: unlocked", "try"}})
 }

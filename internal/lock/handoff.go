@@ -7,24 +7,24 @@ import (
 	"github.com/quorumlock/quorumlock/internal/token"
 )
 
-// Next returns the call that a lock may be passed on to, by who gives up the hold from: the first, if no round is under way for it, and
+// Next returns the call that a lock may be handed off to, by who gives up the hold from: the first, if no round is under way for it, and
 // it is not the turn of others. It returns nil if there is none, or the rules are Closed.
 func (n *Name) Next(l *Lease, from *quorum.Hold) *Call {
 	q := n.queue
 	if q == nil || n.rules.Pace.Handoff == 0 || q.state == trying || len(q.line.calls) == 0 || n.rules.Closed() {
 		return nil
 	}
-	if now := n.rules.Clock.Now(); q.turn.keptLong(now, n.rules.Pace.Handoff) || !l.mayPass(now, from, q.line.calls[0]) {
+	if now := n.rules.Clock.Now(); q.turn.keptLong(now, n.rules.Pace.Handoff) || !l.mayHandOff(now, from, q.line.calls[0]) {
 		return nil
 	}
 	return q.line.calls[0]
 }
 
-// Pass passes a lock on to the call that Next has returned, which wants to, and leaves the queue. If that one does not want it renewed,
+// HandOff hands a lock off to the call that Next has returned, which wants to, and leaves the queue. If that one does not want it renewed,
 // the caller ends the renewals.
-func (n *Name) Pass(acts []Act, l *Lease, from *quorum.Hold, to *Want) ([]Act, quorum.Hold) {
+func (n *Name) HandOff(acts []Act, l *Lease, from *quorum.Hold, to *Want) ([]Act, quorum.Hold) {
 	q, now := n.queue, n.rules.Clock.Now()
-	hold := l.pass(now, from, to)
+	hold := l.handOff(now, from, to)
 	q.line.remove(0)
 	q.turn.passing = true
 	if q.holder == l {
@@ -42,9 +42,9 @@ func (n *Name) Pass(acts []Act, l *Lease, from *quorum.Hold, to *Want) ([]Act, q
 	return q.next(q.unwant(acts), now), hold
 }
 
-// mayPass reports whether the lock may be passed on, by who gives up the hold from, to a call: it has to be as good as
+// mayHandOff reports whether the lock may be handed off, by who gives up the hold from, to a call: it has to be as good as
 // one that the nodes have just granted for that.
-func (l *Lease) mayPass(now time.Time, from *quorum.Hold, to *Call) bool {
+func (l *Lease) mayHandOff(now time.Time, from *quorum.Hold, to *Call) bool {
 	switch want := to.Want; {
 	case l.handoff == nil, from.Ended() || !from.Current() || l.Holds() > 1:
 		return false
@@ -56,8 +56,8 @@ func (l *Lease) mayPass(now time.Time, from *quorum.Hold, to *Call) bool {
 	return l.handoff.May(now, to.Want.TTL)
 }
 
-// pass passes the lock on, and returns the hold of the next holder.
-func (l *Lease) pass(now time.Time, from *quorum.Hold, to *Want) quorum.Hold {
+// handOff hands the lock off, and returns the hold of the next holder.
+func (l *Lease) handOff(now time.Time, from *quorum.Hold, to *Want) quorum.Hold {
 	from.Leave(now)
 	by := l.holder
 	l.holder = to
@@ -65,7 +65,7 @@ func (l *Lease) pass(now time.Time, from *quorum.Hold, to *Want) quorum.Hold {
 	if to.Renewed && (l.Renewal == nil || !same) {
 		l.Renew(now, to)
 	}
-	return l.handoff.Pass()
+	return l.handoff.HandOff()
 }
 
 // Deserted reports whether a release now would pass the turn early: peers wait, and nobody waits here; or the lock goes from
