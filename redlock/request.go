@@ -110,7 +110,7 @@ func (c *config) request(r *request, name string, opts []LockOption) (err error)
 	case name == "":
 		return invalid("the name is empty")
 	case engine.Reserved(r.key):
-		return invalid("the name %q: the key %q is one of those that the library sets beside locks", name, r.key)
+		return invalid("the name %q: the key %q belongs to the library: it is a companion of a lock, or the stamp of a node", name, r.key)
 	case r.given&givenSlots != 0 && (r.slots < 1 || r.slots > engine.MaxSlots):
 		return invalid("Slots(%d): must be from 1 to %d", r.slots, engine.MaxSlots)
 	case r.given&givenSlots != 0 && r.given&givenShared != 0:

@@ -155,12 +155,12 @@ func TestRequest_TheKeyOfACounterIsNoLock(t *testing.T) {
 					"Attach":      func() error { _, err := locker.Attach(ctx, name, "token"); return err },
 					"ForceUnlock": func() error { _, err := locker.ForceUnlock(ctx, name); return err },
 				} {
-					require.ErrorContains(t, do(), `"{pay}:fence" is one of those that the library sets beside locks`, call)
+					require.ErrorContains(t, do(), `"{pay}:fence" belongs to the library: it is a companion of a lock, or the stamp of a node`, call)
 				}
 			}
 		}
 		stamp := errOf(c.locker(redlock.WithKeyPrefix("quorumlock:")).TryLock(ctx, "since:a:6379"))
-		require.ErrorContains(t, stamp, `"quorumlock:since:a:6379" is one of those that the library sets beside locks`)
+		require.ErrorContains(t, stamp, `"quorumlock:since:a:6379" belongs to the library: it is a companion of a lock, or the stamp of a node`)
 		require.Equal(t, fence, c.counter(0, "pay"))
 		for _, name := range []string{"{pay}:fences", "pay}:fence", "{pay:fence", "{pay}:fence:guard", "{a}{b}"} {
 			require.NoError(t, take(t, c.locker(), name).Unlock(ctx), name)

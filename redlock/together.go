@@ -210,7 +210,7 @@ func (a *attempt) lost(l *Locker, rounds []engine.Acquire) {
 			refusal.Names = append(refusal.Names, a.reqs[i].name)
 		}
 		for n := range refusal.Nodes {
-			if was := refusal.Nodes[n].Err; refusals[i] != nil && (was == nil || errors.Is(was, engine.ErrBeside)) {
+			if was := refusal.Nodes[n].Err; refusals[i] != nil && (was == nil || errors.Is(was, engine.ErrOthersHeld)) {
 				refusal.Nodes[n] = refusals[i].Nodes[n]
 			}
 		}

@@ -163,7 +163,7 @@ func TestLockCommands_RefuseInvalidArgumentsAndNameThem(t *testing.T) {
 		"--wait must be between 0s and 24h, not -1s":   {"try", nodes, "name", "--wait=-1s"},
 		"name": {"try", nodes, ""},
 		`\x1b`: {"try", nodes, "a\x1bb"},
-		"is one of those that the library sets beside locks":                          {"inspect", nodes, "{x}:fence"},
+		"belongs to the library: it is a companion of a lock, or the stamp of a node":                          {"inspect", nodes, "{x}:fence"},
 		"separates the fencing token":                                                 {"try", nodes, "name", "--metadata=a|b"},
 		`extend needs --token or $REDLOCK_TOKEN: what "redlock try name" has printed`: {"extend", nodes, "name"},
 		"release needs --token or $REDLOCK_TOKEN":                                     {"release", nodes, "name"},

@@ -98,8 +98,8 @@ func (t *Together) Blocks(others int) bool {
 // GiveBackLocked releases what a round has won while that of another name was not. LostLocked follows, or the call gives up.
 func (e *Entry) GiveBackLocked(a *Acquire) { e.doLocked(e.Name.GiveBack(nil, &a.acquire)) }
 
-// ErrBeside is why a node has not granted a name: only as it refused others of the call.
-var ErrBeside = form.ErrBeside
+// ErrOthersHeld is why a node has not granted a name: only as it refused others of the call.
+var ErrOthersHeld = form.ErrOthersHeld
 
 // Entry is that of the name.
 func (r *Round) Entry() *Entry { return r.entry }

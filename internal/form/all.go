@@ -17,8 +17,8 @@ type Joint interface {
 	AcquireAll(c *wire.Command, ids []ID, asks []Ask)
 }
 
-// ErrBeside is about a key that has not been taken as others of its command were in the way.
-var ErrBeside = fmt.Errorf("%w: not this one, but others of the call", nodeerr.ErrHeld)
+// ErrOthersHeld is about a key that has not been taken as others of its command were in the way.
+var ErrOthersHeld = fmt.Errorf("%w: not this one, but others of the call", nodeerr.ErrHeld)
 
 // AcquireAll implements [Joint].
 func (Exclusive) AcquireAll(c *wire.Command, ids []ID, asks []Ask) {
@@ -68,7 +68,7 @@ func parseAll(v *wire.Value, n int, numbered bool) wire.Reply {
 		}
 		return wire.Reply{Answer: quorum.Yes, Each: granted}
 	}
-	denied, last := slices.Repeat([]wire.Reply{{Answer: quorum.No, Err: ErrBeside}}, n), int64(0)
+	denied, last := slices.Repeat([]wire.Reply{{Answer: quorum.No, Err: ErrOthersHeld}}, n), int64(0)
 	for i := range v.Items {
 		place := -v.Items[i].Num
 		if v.Items[i].Kind != ':' || place <= last || place > int64(n) {

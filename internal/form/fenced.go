@@ -180,7 +180,7 @@ func joinedWords(words []string, run []*wire.Command) []string {
 	return words
 }
 
-// The keys beside that of a lock are that key between these. They are in its hash slot unless the key has a hash tag.
+// The companion keys of a lock are its key between these. They are in its hash slot unless the key has a hash tag.
 const (
 	beforeKey     = "{"
 	behindCounter = "}:fence"
@@ -189,11 +189,11 @@ const (
 	behindSlots   = "}:slots"
 )
 
-func beside(key, behind string) string { return beforeKey + key + behind }
+func companion(key, behind string) string { return beforeKey + key + behind }
 
-func counterOf(key string) string { return beside(key, behindCounter) }
+func counterOf(key string) string { return companion(key, behindCounter) }
 
-// Reserved reports whether a key has the form of one that stands beside that of a lock, such as a counter, or of a node's stamp. No lock may
+// Reserved reports whether a key has the form of a companion key, such as a counter, or of the stamp of a node. No lock may
 // have such a key.
 func Reserved(key string) bool {
 	return strings.HasPrefix(key, wire.StampKey("")) || strings.HasPrefix(key, beforeKey) &&

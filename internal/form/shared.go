@@ -23,10 +23,10 @@ func (s Shared) keys(key string, behind ...string) []string {
 	keys := make([]string, 1, 4)
 	keys[0] = key
 	for _, end := range behind {
-		keys = append(keys, beside(key, end))
+		keys = append(keys, companion(key, end))
 	}
 	if s.HasSlots() {
-		keys = append(keys, beside(key, behindSlots))
+		keys = append(keys, companion(key, behindSlots))
 	}
 	return keys
 }
@@ -283,14 +283,14 @@ const (
 // Want is how a writer says that it waits for a key, or goes on to wait.
 func Want(key string) *wire.Command {
 	c := new(wire.Command)
-	Exclusive{}.Extend(c, ID{Key: beside(key, behindWanted), Token: wanted}, wantFor)
+	Exclusive{}.Extend(c, ID{Key: companion(key, behindWanted), Token: wanted}, wantFor)
 	return c
 }
 
 // Unwant is how it says that it no longer waits.
 func Unwant(key string) *wire.Command {
 	c := new(wire.Command)
-	Exclusive{}.Release(c, ID{Key: beside(key, behindWanted), Token: wanted}, wantFor)
+	Exclusive{}.Release(c, ID{Key: companion(key, behindWanted), Token: wanted}, wantFor)
 	return c
 }
 

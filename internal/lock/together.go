@@ -43,7 +43,7 @@ func AllWon(outcomes []quorum.Outcome) bool {
 // Others returns how many nodes have said that others hold the key.
 func (a *Acquire) Others() (count int) {
 	for node := range a.Nodes() {
-		if a.Answer(node) == quorum.No && !errors.Is(a.Reason(node), form.ErrBeside) {
+		if a.Answer(node) == quorum.No && !errors.Is(a.Reason(node), form.ErrOthersHeld) {
 			count++
 		}
 	}

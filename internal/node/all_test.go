@@ -33,12 +33,12 @@ func takingAll() map[bool]*wire.Command {
 func requireDenied(t testing.TB, reply wire.Reply, held ...bool) {
 	t.Helper()
 	requireReply(t, quorum.No, nodeerr.ErrHeld, reply)
-	require.NotErrorIs(t, reply.Err, form.ErrBeside)
+	require.NotErrorIs(t, reply.Err, form.ErrOthersHeld)
 	require.Len(t, reply.Each, len(held))
 	for i, each := range reply.Each {
 		require.Equal(t, quorum.No, each.Answer)
 		require.ErrorIs(t, each.Err, nodeerr.ErrHeld)
-		require.Equal(t, !held[i], errors.Is(each.Err, form.ErrBeside), "the key at %d: %v", i, each.Err)
+		require.Equal(t, !held[i], errors.Is(each.Err, form.ErrOthersHeld), "the key at %d: %v", i, each.Err)
 		require.Zero(t, each.Fence)
 	}
 }

@@ -216,7 +216,7 @@ func requireSenseForEach(t *testing.T, kind string, sent []byte, reply wire.Repl
 		case place.Match(exist.Find(sent)):
 			require.Equal(t, nodeerr.ErrHeld, each.Err)
 		default:
-			require.Equal(t, form.ErrBeside, each.Err)
+			require.Equal(t, form.ErrOthersHeld, each.Err)
 		}
 	}
 }

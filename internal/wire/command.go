@@ -34,7 +34,7 @@ type Command struct {
 	Redeliver time.Duration
 
 	keys uint8 // how many keys lead Args, behind their number, of a script that takes any number; 0: it has Key and Second
-	// Several reports that each of these is the key of a lock, or of its counter. Otherwise Key is, and the others stand beside it.
+	// Several reports that each of these is the key of a lock, or of its counter. Otherwise Key is, and the others are its companion keys.
 	Several bool
 	// Shares marks a command to a key that several share. A CleanUp may have changed the key also if what it cleans up was not there. A command
 	// that is Tracked has left the server tracking the key, so that nobody needs to be told that it has changed.

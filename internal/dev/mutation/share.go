@@ -24,7 +24,7 @@ var shareMutations = []Mutation{
 		"internal/dev/sim/sharers.go", "if !marked || e.expires < now {", "if e.expires < now {"},
 	{"lapsed-is-in", "a reader whose lease is over does not share the key, though others do",
 		"internal/dev/sim/sharers.go", "if !marked || e.expires < now {", "if !marked && e.expires > 0 {"},
-	{"sharers-for-ever", "what stands beside a key is kept for no longer than the key",
+	{"sharers-for-ever", "a companion key is kept for no longer than the key",
 		"internal/dev/sim/sharers.go", "v.who.expires, v.who.forever = ends, len(v.who.in) == 0", "_ = ends"},
 	{"writer-not-heeded", "a node lets nobody begin to read while a writer waits",
 		"internal/dev/sim/sharers.go", "asked >= 0 && asked <= maxWant.Milliseconds()", "asked > 0 && asked < 0"},

@@ -5,7 +5,7 @@ var setMutations = []Mutation{
 	{"set-takes-the-free", "a node takes all locks of a set, or none",
 		"internal/dev/sim/keyspace.go", "\tif there != nil {\n", "\tif len(there) == len(keys) {\n"},
 	{"free-are-taken", "a node that others have refused has not taken the locks that are free there",
-		"internal/form/all.go", "{Answer: quorum.No, Err: ErrBeside}", "{Answer: quorum.Yes}"},
+		"internal/form/all.go", "{Answer: quorum.No, Err: ErrOthersHeld}", "{Answer: quorum.Yes}"},
 	{"some-are-all", "who takes several locks has won all of them, or has none",
 		"internal/lock/together.go", "return !slices.ContainsFunc(outcomes, func(o quorum.Outcome) bool { return o != quorum.Done })",
 		"return slices.Contains(outcomes, quorum.Done)"},

@@ -235,7 +235,7 @@ func (p *pair) do(key string, cmd *wire.Command) string {
 func (p *pair) equal(reply, simulated *wire.Reply) {
 	require.Equal(p, reply.Answer, simulated.Answer, "%s: %v, %v", p.what, reply.Err, simulated.Err)
 	require.Equal(p, reply.Number(), simulated.Number(), p.what)
-	for _, reason := range []error{nodeerr.ErrAbsent, nodeerr.ErrHeld, nodeerr.ErrNoExpiry, nodeerr.ErrForeign, nodeerr.ErrRecreated, form.ErrBeside} {
+	for _, reason := range []error{nodeerr.ErrAbsent, nodeerr.ErrHeld, nodeerr.ErrNoExpiry, nodeerr.ErrForeign, nodeerr.ErrRecreated, form.ErrOthersHeld} {
 		require.Equal(p, errors.Is(reply.Err, reason), errors.Is(simulated.Err, reason), "%s: %v, %v", p.what, reply.Err, simulated.Err)
 	}
 }
