@@ -931,34 +931,6 @@ func (w *tapped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// served has a function serve whoever connects to an address. When the test ends, all connections are closed, and it has returned.
-func served(tb testing.TB, each func(conn net.Conn)) (addr string) {
-	tb.Helper()
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(tb)
-	ctx, cancel := context.WithCancel(context.Background())
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-			serving.Go(func() {
-				defer conn.Close()
-				defer stop()
-				each(conn)
-			})
-		}
-	})
-	tb.Cleanup(func() {
-		_ = l.Close()
-		cancel()
-		serving.Wait()
-	})
-	return l.Addr().String()
-}
-
 // throughWires has every new connection pass through what look makes of it.
 func throughWires(look func(address string, w *tapped)) pool.Option {
 	return pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -69,25 +69,7 @@ func TestLock_DoesNotWaitForServersThatAreNotForLocks(t *testing.T) {
 func answering(t *testing.T, answer func(net.Conn)) (urls []string) {
 	t.Helper()
 	for range 3 {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		ended := make(chan struct{})
-		t.Cleanup(func() { <-ended })
-		t.Cleanup(func() { _ = listener.Close() })
-		go func() {
-			defer close(ended)
-			for {
-				c, err := listener.Accept()
-				if err != nil {
-					return
-				}
-				go func() {
-					defer func() { _ = c.Close() }()
-					answer(c)
-				}()
-			}
-		}()
-		urls = append(urls, "redis://"+listener.Addr().String())
+		urls = append(urls, "redis://"+testredis.Listen(t, answer))
 	}
 	return urls
 }

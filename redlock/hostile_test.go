@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
@@ -66,43 +65,37 @@ type hostileServer struct {
 
 func newHostileServer(t testing.TB, stage string, attack [2]string) (url string) {
 	s := &hostileServer{stage: stage, attack: attack, end: make(chan struct{})}
-	url = "redis://" + served(t, s.serve)
+	url = "redis://" + testredis.Listen(t, s.serve)
 	t.Cleanup(func() { close(s.end) })
 	return url
 }
 
 func (s *hostileServer) serve(c net.Conn) {
-	commands := redis.NewConn(c, 0, 0) // a command looks like an array reply
-	for s.stage != "before the greeting" {
-		args, err := redis.Strings(commands.Receive())
-		if err != nil {
-			return
-		}
-		reply := "+OK\r\n"
-		switch args[0] {
-		case "HELLO":
-			reply = "%1\r\n+proto\r\n:3\r\n"
-		case "CLIENT":
-			if args[1] == "ID" {
-				reply = ":1\r\n"
-			}
-		case "INFO":
-			reply = "$13\r\nrun_id:evil\r\n\r\n"
-			if s.stage == "during the greeting" {
-				reply = ""
-			}
-		case "SET", "EVAL", "EVALSHA":
-			reply = ""
-		}
-		if reply == "" {
-			break
-		}
-		if _, err := io.WriteString(c, reply); err != nil {
-			return
-		}
+	if s.stage != "before the greeting" && testredis.Answer(c, s.answer) != nil {
+		return
 	}
 	go func() { _, _ = io.Copy(io.Discard, c) }() // what is asked is of no interest
 	s.strike(c)
+}
+
+// answer greets as Redis does, until it is time to attack.
+func (s *hostileServer) answer(words []string) (reply string, more bool) {
+	switch words[0] {
+	case "HELLO":
+		return "%1\r\n+proto\r\n:3\r\n", true
+	case "CLIENT":
+		if words[1] == "ID" {
+			return ":1\r\n", true
+		}
+	case "INFO":
+		if s.stage == "during the greeting" {
+			return "", false
+		}
+		return "$13\r\nrun_id:evil\r\n\r\n", true
+	case "SET", "EVAL", "EVALSHA":
+		return "", false
+	}
+	return "+OK\r\n", true
 }
 
 func (s *hostileServer) strike(c net.Conn) {
@@ -203,50 +196,44 @@ var echoForms = map[string]func(text string) string{
 	"the code":           func(text string) string { return "-" + strings.ReplaceAll(text, " ", "") + "\r\n" },
 	"a known code":       func(text string) string { return "-NOPERM " + text + "\r\n" },
 	"a cut error":        func(text string) string { return "-ERR " + strings.Repeat("x", 500) + text + "\r\n" },
-	"a bulk error":       func(text string) string { return "!" + bulk("ERR " + text)[1:] },
+	"a bulk error":       func(text string) string { return "!" + testredis.Bulk("ERR " + text)[1:] },
 	"a status":           func(text string) string { return "+" + text + "\r\n" },
-	"a text":             bulk,
+	"a text":             testredis.Bulk,
 	"a number":           func(text string) string { return ":" + text + "\r\n" },
 	"a line of no kind":  func(text string) string { return text + "\r\n" },
 	"a line without end": func(text string) string { return "+" + strings.Repeat(text+" ", 20<<10/(1+len(text))) },
-	"an array":           func(text string) string { return "*2\r\n" + bulk(text) + ":-1\r\n" },
-	"a lock":             func(text string) string { return "*2\r\n" + bulk(text) + ":60000\r\n" },
-	"a push":             func(text string) string { return ">2\r\n" + bulk(text) + bulk(text) },
-	"a message":          func(text string) string { return ">3\r\n" + bulk("message") + bulk(text) + bulk(text) },
-	"its version":        func(text string) string { return bulk("run_id:" + text + "\r\nredis_version:5.0." + text + "\r\n") },
-	"its name":           func(text string) string { return bulk("run_id:" + text + "\r\nuptime_in_seconds:1\r\n") },
+	"an array":           func(text string) string { return "*2\r\n" + testredis.Bulk(text) + ":-1\r\n" },
+	"a lock":             func(text string) string { return "*2\r\n" + testredis.Bulk(text) + ":60000\r\n" },
+	"a push":             func(text string) string { return ">2\r\n" + testredis.Bulk(text) + testredis.Bulk(text) },
+	"a message": func(text string) string {
+		return ">3\r\n" + testredis.Bulk("message") + testredis.Bulk(text) + testredis.Bulk(text)
+	},
+	"its version": func(text string) string {
+		return testredis.Bulk("run_id:" + text + "\r\nredis_version:5.0." + text + "\r\n")
+	},
+	"its name": func(text string) string { return testredis.Bulk("run_id:" + text + "\r\nuptime_in_seconds:1\r\n") },
 }
-
-func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
 
 // newEchoServer starts a server that repeats the arguments of AUTH in its answers: to every command, or only to those behind
 // the greeting.
 func newEchoServer(t *testing.T, form func(string) string, greets bool) (addr string) {
-	return served(t, func(c net.Conn) {
-		commands, secret := redis.NewConn(c, 0, 0), ""
-		for {
-			args, err := redis.Strings(commands.Receive())
-			if err != nil {
-				return
-			}
-			reply := form(secret)
+	return testredis.Listen(t, func(c net.Conn) {
+		secret := ""
+		_ = testredis.Answer(c, func(args []string) (reply string, more bool) {
 			switch {
 			case args[0] == "AUTH":
-				secret = args[len(args)-1]
-				if reply = form(secret); greets {
-					reply = "+OK\r\n"
+				if secret = args[len(args)-1]; greets {
+					return "+OK\r\n", true
 				}
 			case greets && args[0] == "HELLO":
-				reply = "%1\r\n+proto\r\n:3\r\n"
+				return "%1\r\n+proto\r\n:3\r\n", true
 			case greets && args[0] == "INFO":
-				reply = bulk("run_id:x\r\n")
+				return testredis.Bulk("run_id:x\r\n"), true
 			case greets && args[0] == "CLIENT":
-				reply = ":1\r\n"
+				return ":1\r\n", true
 			}
-			if _, err := io.WriteString(c, reply); err != nil {
-				return
-			}
-		}
+			return form(secret), true
+		})
 	})
 }
 

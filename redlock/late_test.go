@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
@@ -30,7 +31,7 @@ type gate struct {
 func newGate(t *testing.T, addr string) *gate {
 	t.Helper()
 	g := &gate{}
-	g.url = "redis://" + served(t, func(client net.Conn) {
+	g.url = "redis://" + testredis.Listen(t, func(client net.Conn) {
 		server, err := net.Dial("tcp", addr)
 		if err != nil {
 			return

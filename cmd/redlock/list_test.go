@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -126,16 +127,7 @@ func TestList_NamesTheNodesThatFail(t *testing.T) {
 
 // The danger: a server that names keys for ever keeps list from ever ending.
 func TestList_EndsIfANodeNamesKeysForEver(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		conn, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
+	addr := testredis.Listen(t, func(conn net.Conn) {
 		answer, buffer := "$0\r\n\r\n", make([]byte, 4096)
 		for {
 			if _, err := conn.Read(buffer); err != nil {
@@ -146,10 +138,8 @@ func TestList_EndsIfANodeNamesKeysForEver(t *testing.T) {
 			}
 			answer = "*2\r\n$1\r\n7\r\n*0\r\n$0\r\n\r\n" // a page, and the role
 		}
-	}()
-	errors := refused(t, exitUnavailable, nil, "list", "--nodes=redis://"+l.Addr().String(), "--timeout=10s", "--node-limit=3s")
+	})
+	errors := refused(t, exitUnavailable, nil, "list", "--nodes=redis://"+addr, "--timeout=10s", "--node-limit=3s")
 	require.Contains(t, errors, "too many keys to be listed within 3s: give it more time with --node-limit")
 	require.Contains(t, errors, "no quorum of nodes: 0 of 1 nodes answered, 1 needed")
-	require.NoError(t, l.Close())
-	<-ended
 }

@@ -182,26 +182,15 @@ func (f *fake) serve(c *peer) {
 	if f.greets != nil {
 		f.greets()
 	}
-	commands := redis.NewConn(c, 0, 0) // a command looks like an array reply
-	for silent := false; ; {
-		args, err := redis.Strings(commands.Receive())
-		if err != nil {
-			return
-		}
+	_ = testredis.Answer(c, func(args []string) (reply string, more bool) {
 		if !f.raw {
 			args = testredis.Proven(args)
 		}
 		f.mu.Lock()
 		f.asked = append(f.asked, fmt.Sprint(c.number, " ", strings.Join(args, " ")))
 		f.mu.Unlock()
-		if reply := f.answer(c, args); reply == "" {
-			silent = true
-		} else if !silent {
-			if _, err := io.WriteString(c, reply); err != nil {
-				return
-			}
-		}
-	}
+		return f.answer(c, args), true
+	})
 }
 
 // likeRedis answers as Redis does if no key is in the way.
@@ -211,7 +200,7 @@ func likeRedis(c *peer, args []string) string {
 		c.resp3 = true
 		return "%1\r\n+proto\r\n:3\r\n"
 	case "INFO server", "INFO replication":
-		return bulk("# Server\r\nrun_id:fake\r\n")
+		return testredis.Bulk("# Server\r\nrun_id:fake\r\n")
 	case "CLIENT ID":
 		return fmt.Sprintf(":%d\r\n", c.number)
 	case "CLIENT KILL":
@@ -224,7 +213,7 @@ func likeRedis(c *peer, args []string) string {
 		}
 	}
 	if args[0] == "EVAL" && args[1] == form.Scripts["observe"].Source {
-		return "*2\r\n" + bulk("token") + ":60000\r\n"
+		return "*2\r\n" + testredis.Bulk("token") + ":60000\r\n"
 	}
 	if all := form.Scripts["fenced_all_acquire"]; isScript(args) && (args[1] == all.Source || args[1] == all.Hash) {
 		return "*2\r\n:1\r\n:2\r\n"
@@ -246,16 +235,16 @@ func likeRedis(c *peer, args []string) string {
 	return "-ERR unknown command\r\n"
 }
 
-func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
-
 // push begins a push of three values with two texts.
-func push(kind, channel string) string { return ">3\r\n" + bulk(kind) + bulk(channel) }
+func push(kind, channel string) string {
+	return ">3\r\n" + testredis.Bulk(kind) + testredis.Bulk(channel)
+}
 
 // invalidation is the push for changes to keys.
 func invalidation(keys ...string) string {
-	text := fmt.Sprintf(">2\r\n%s*%d\r\n", bulk("invalidate"), len(keys))
+	text := fmt.Sprintf(">2\r\n%s*%d\r\n", testredis.Bulk("invalidate"), len(keys))
 	for _, key := range keys {
-		text += bulk(key)
+		text += testredis.Bulk(key)
 	}
 	return text
 }

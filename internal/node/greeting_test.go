@@ -267,7 +267,7 @@ func TestGreeting_EndsTheConnectionBeforeIfAnswersWereMissing(t *testing.T) {
 			f := newFake(t, func(c *peer, args []string) string {
 				switch {
 				case args[0] == "INFO":
-					return bulk(tt.identity(c.number))
+					return testredis.Bulk(tt.identity(c.number))
 				case args[0] == "SET" && c.number == 1 && !tt.answers:
 					return ""
 				}

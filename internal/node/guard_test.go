@@ -82,9 +82,9 @@ func (k *keeper) answer(c *peer, args []string) string {
 	case args[0] == "INFO" && k.silent:
 		return ""
 	case args[0] == "INFO" && args[1] == "server":
-		return bulk(fmt.Sprintf("# Server\r\nrun_id:process-%d\r\n", k.id))
+		return testredis.Bulk(fmt.Sprintf("# Server\r\nrun_id:process-%d\r\n", k.id))
 	case args[0] == "INFO":
-		return bulk(fmt.Sprintf("# Replication\r\nrole:master\r\nmaster_replid:history%d\r\nmaster_replid2:%s\r\n", k.history, cmp.Or(k.second, strings.Repeat("0", 40))))
+		return testredis.Bulk(fmt.Sprintf("# Replication\r\nrole:master\r\nmaster_replid:history%d\r\nmaster_replid2:%s\r\n", k.history, cmp.Or(k.second, strings.Repeat("0", 40))))
 	case args[0] != "EVAL" || args[1] != wire.StampScript.Source:
 		return likeRedis(c, args)
 	}
@@ -100,7 +100,7 @@ func (k *keeper) answer(c *peer, args []string) string {
 		ms, _ := strconv.Atoi(set[len(set)-1])
 		k.value, k.expires = set[0], time.Now().Add(time.Duration(ms)*time.Millisecond)
 	}
-	return "*2\r\n" + bulk(k.value) + fmt.Sprintf(":%d\r\n", time.Until(k.expires).Milliseconds())
+	return "*2\r\n" + testredis.Bulk(k.value) + fmt.Sprintf(":%d\r\n", time.Until(k.expires).Milliseconds())
 }
 
 // answersStamps changes what is answered to a stamp.
@@ -419,9 +419,9 @@ func TestGuard_AServerThatDropsItsBacklogIsTheSame(t *testing.T) {
 // What is no stamp of a server is put right once, and not again and again.
 func TestGuard_AServerThatKeepsNoStampNeverVotes(t *testing.T) {
 	for name, stamp := range map[string]string{
-		"another value": "*2\r\n" + bulk("another") + ":5000\r\n",
-		"no TTL":        "*2\r\n" + bulk("process-0:history0") + ":-1\r\n",
-		"a longer TTL":  "*2\r\n" + bulk("process-0:history0") + ":5184000001\r\n",
+		"another value": "*2\r\n" + testredis.Bulk("another") + ":5000\r\n",
+		"no TTL":        "*2\r\n" + testredis.Bulk("process-0:history0") + ":-1\r\n",
+		"a longer TTL":  "*2\r\n" + testredis.Bulk("process-0:history0") + ":5184000001\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

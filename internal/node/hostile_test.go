@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -45,7 +46,7 @@ var attacks = map[string]hostile{
 	"announces a text of 10^14 bytes": {attack: writes("$99999999999999\r\n", "x"), broken: true},
 	"nests arrays for ever":           {attack: writes("", "*1\r\n"), broken: true},
 	"sends small arrays in arrays":    {attack: writes("*16384\r\n", "*1000\r\n"), broken: true},
-	"sends texts up to the bound":     {attack: writes("*16384\r\n", bulk(strings.Repeat("x", 1000))), broken: true},
+	"sends texts up to the bound":     {attack: writes("*16384\r\n", testredis.Bulk(strings.Repeat("x", 1000))), broken: true},
 	"sends a line without an end":     {attack: writes("", "+x"), broken: true},
 	"sends an error without an end":   {attack: writes("-ERR ", "x"), broken: true},
 	"sends another protocol":          {attack: writes("", "HTTP/1.1 400 Bad Request\r\n\r\n"), broken: true},
@@ -54,10 +55,10 @@ var attacks = map[string]hostile{
 	"sends null for ever":             {attack: writes("", "_\r\n"), whole: true},
 	"refuses for ever":                {attack: writes("", "-ERR no\r\n"), whole: true},
 	"pushes invalidations for ever":   {attack: writes("", invalidation("key")), broken: true},
-	"pushes that all was flushed":     {attack: writes("", ">2\r\n"+bulk("invalidate")+"_\r\n"), broken: true},
-	"pushes messages for ever":        {attack: writes("", push("message", "channel")+bulk("text")), broken: true},
+	"pushes that all was flushed":     {attack: writes("", ">2\r\n"+testredis.Bulk("invalidate")+"_\r\n"), broken: true},
+	"pushes messages for ever":        {attack: writes("", push("message", "channel")+testredis.Bulk("text")), broken: true},
 	"pushes subscriptions for ever":   {attack: writes("", push("subscribe", "channel")+":1\r\n"), broken: true},
-	"pushes pongs for ever":           {attack: writes("", ">2\r\n"+bulk("pong")+bulk("")), broken: true},
+	"pushes pongs for ever":           {attack: writes("", ">2\r\n"+testredis.Bulk("pong")+testredis.Bulk("")), broken: true},
 	"pushes nothing for ever":         {attack: writes("", ">0\r\n"), broken: true},
 	"is silent":                       {attack: drain},
 	"sends one byte now and then": {attack: func(c net.Conn) {
@@ -169,14 +170,14 @@ func TestHostile_StreamsOnAnIdleConnectionEndIt(t *testing.T) {
 // While the node tracks, invalidations are what it has asked for, but nothing else is.
 func TestHostile_PushesThatWereNotAskedForEndAConnectionThatTracks(t *testing.T) {
 	for name, text := range map[string]string{
-		"a message on another channel":      push("message", "other") + bulk("text"),
-		"a pattern's message":               ">4\r\n" + bulk("pmessage") + bulk("*") + bulk("channel") + bulk("text"),
+		"a message on another channel":      push("message", "other") + testredis.Bulk("text"),
+		"a pattern's message":               ">4\r\n" + testredis.Bulk("pmessage") + testredis.Bulk("*") + testredis.Bulk("channel") + testredis.Bulk("text"),
 		"a subscription":                    push("subscribe", "channel") + ":1\r\n",
-		"a pong":                            ">2\r\n" + bulk("pong") + bulk(""),
-		"an invalidation of no keys at all": ">1\r\n" + bulk("invalidate"),
-		"an invalidation of a number":       ">2\r\n" + bulk("invalidate") + ":1\r\n",
-		"a message without a text":          ">2\r\n" + bulk("message") + bulk("channel"),
-		"a push of a kind unknown":          ">2\r\n" + bulk("monitor") + bulk("channel"),
+		"a pong":                            ">2\r\n" + testredis.Bulk("pong") + testredis.Bulk(""),
+		"an invalidation of no keys at all": ">1\r\n" + testredis.Bulk("invalidate"),
+		"an invalidation of a number":       ">2\r\n" + testredis.Bulk("invalidate") + ":1\r\n",
+		"a message without a text":          ">2\r\n" + testredis.Bulk("message") + testredis.Bulk("channel"),
+		"a push of a kind unknown":          ">2\r\n" + testredis.Bulk("monitor") + testredis.Bulk("channel"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, nil)
@@ -236,7 +237,7 @@ func TestGreeting_ASentinelIsNamedWhateverItRefuses(t *testing.T) {
 			f := newFake(t, func(c *peer, args []string) string {
 				switch {
 				case args[0] == "INFO":
-					return bulk("# Server\r\nrun_id:x\r\n" + info)
+					return testredis.Bulk("# Server\r\nrun_id:x\r\n" + info)
 				case strings.Contains(refused, args[0]):
 					return "-ERR refused\r\n"
 				}
@@ -247,11 +248,11 @@ func TestGreeting_ASentinelIsNamedWhateverItRefuses(t *testing.T) {
 			requireReply(t, quorum.Unsent, nodeerr.ErrSentinel, reply)
 			require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 		}
-		reply := ask(t, wrap(t, newFake(t, answering("INFO", bulk(info))).pool(), patient()), newAcquire("key", "token", ttl))
+		reply := ask(t, wrap(t, newFake(t, answering("INFO", testredis.Bulk(info))).pool(), patient()), newAcquire("key", "token", ttl))
 		requireReply(t, quorum.Unsent, nodeerr.ErrSentinel, reply)
 	}
 	for _, info := range []string{"redis_mode:standalone\r\n", "redis_mode:cluster\r\n", "config_file:/redis_mode:sentinel\r\n"} {
-		requireYes(t, newFake(t, answering("INFO", bulk(info))).open(t, patient()), newAcquire("key", "token", ttl))
+		requireYes(t, newFake(t, answering("INFO", testredis.Bulk(info))).open(t, patient()), newAcquire("key", "token", ttl))
 	}
 }
 
@@ -280,7 +281,7 @@ func TestGreeting_AServerThatIsTooOldIsNamed(t *testing.T) {
 		"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n": false, "redis_version:255.255.255\r\n": false, "": false,
 	} {
 		for _, open := range transports {
-			n := open(newFake(t, answering("INFO", bulk("# Server\r\nrun_id:x\r\n"+info))), t, patient())
+			n := open(newFake(t, answering("INFO", testredis.Bulk("# Server\r\nrun_id:x\r\n"+info))), t, patient())
 			reply := ask(t, n, newAcquire("key", "token", ttl))
 			if old {
 				requireReply(t, quorum.Unsent, nodeerr.ErrOldServer, reply)

@@ -92,9 +92,9 @@ func TestLook_WhatAPoolHasKeptFromTheFormerServerIsDropped(t *testing.T) {
 
 func TestLook_AFailureOrTheSameServerSaysNothing(t *testing.T) {
 	for name, other := range map[string]func(f *fake, c *peer) string{
-		"the same server": func(*fake, *peer) string { return bulk("# Server\r\nrun_id:fake\r\n") },
-		"who is unknown":  func(*fake, *peer) string { return bulk("# Server\r\n") },
-		"a replica":       func(*fake, *peer) string { return bulk("# Server\r\nrun_id:another\r\nrole:slave\r\n") },
+		"the same server": func(*fake, *peer) string { return testredis.Bulk("# Server\r\nrun_id:fake\r\n") },
+		"who is unknown":  func(*fake, *peer) string { return testredis.Bulk("# Server\r\n") },
+		"a replica":       func(*fake, *peer) string { return testredis.Bulk("# Server\r\nrun_id:another\r\nrole:slave\r\n") },
 		"a refusal":       func(*fake, *peer) string { return "-NOAUTH Authentication required.\r\n" },
 		"no answer":       func(f *fake, _ *peer) string { <-f.end; return "" },
 		"a hang-up":       func(_ *fake, c *peer) string { _ = c.Close(); return "" },
@@ -158,7 +158,7 @@ func TestLook_TheConnectionEndsWithItsLastAnswer(t *testing.T) {
 			text := strings.Join(args, " ")
 			switch {
 			case c.number > 1 && strings.HasPrefix(text, "INFO"):
-				return bulk("# Server\r\nrun_id:another\r\n")
+				return testredis.Bulk("# Server\r\nrun_id:another\r\n")
 			case c.number == 1 && strings.Contains(text, "slow"):
 				<-answer
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
@@ -30,27 +31,27 @@ func answered(t testing.TB, cmd *wire.Command, sent string) wire.Reply {
 // noPlaces are not the places of two keys of which some exist.
 var noPlaces = slices.Clip([]string{
 	"*0\r\n", "*-1\r\n", "*1\r\n:0\r\n", "*1\r\n:-3\r\n", "*1\r\n:-9223372036854775808\r\n", "*2\r\n:-1\r\n:-1\r\n", "*2\r\n:-2\r\n:-1\r\n",
-	"*2\r\n:-1\r\n:0\r\n", "*3\r\n:-1\r\n:-2\r\n:-2\r\n", "*2\r\n:-1\r\n:5\r\n", "*2\r\n:5\r\n:-1\r\n", "*1\r\n" + bulk("-1"), "*1\r\n*1\r\n:-1\r\n",
+	"*2\r\n:-1\r\n:0\r\n", "*3\r\n:-1\r\n:-2\r\n:-2\r\n", "*2\r\n:-1\r\n:5\r\n", "*2\r\n:5\r\n:-1\r\n", "*1\r\n" + testredis.Bulk("-1"), "*1\r\n*1\r\n:-1\r\n",
 	"*1\r\n*-1\r\n", "*1\r\n$-1\r\n", "*2\r\n:-1\r\n-ERR x\r\n", "*1\r\n,-1\r\n", "*1\r\n#t\r\n", "%1\r\n:-1\r\n:-2\r\n",
 })
 
 // What cannot be the answer to the command is neither yes nor no.
 func TestReply_ThatDoesNotBelongToTheCommandIsUnknown(t *testing.T) {
 	for kind, odd := range map[string][]string{
-		"acquire": {"+ok\r\n", "+QUEUED\r\n", "+\r\n", ":1\r\n", ":0\r\n", "*0\r\n", "*1\r\n+OK\r\n", bulk("OK"), bulk("")},
+		"acquire": {"+ok\r\n", "+QUEUED\r\n", "+\r\n", ":1\r\n", ":0\r\n", "*0\r\n", "*1\r\n+OK\r\n", testredis.Bulk("OK"), testredis.Bulk("")},
 		"release": {
 			"+OK\r\n", "+1\r\n", ":2\r\n", ":-4\r\n", "$-1\r\n", "*-1\r\n",
-			"*0\r\n", "*1\r\n:1\r\n", "*2\r\n*1\r\n-ERR\r\n+x\r\n", bulk("1"),
+			"*0\r\n", "*1\r\n:1\r\n", "*2\r\n*1\r\n-ERR\r\n+x\r\n", testredis.Bulk("1"),
 		},
-		"acquire with fencing": {":0\r\n", ":-1\r\n", ":9007199254740992\r\n", "+OK\r\n", bulk("5")},
+		"acquire with fencing": {":0\r\n", ":-1\r\n", ":9007199254740992\r\n", "+OK\r\n", testredis.Bulk("5")},
 		"acquire all": append(noPlaces,
-			"+OK\r\n", ":0\r\n", ":2\r\n", ":-1\r\n", "$-1\r\n", bulk("1"), "*1\r\n:1\r\n", "*2\r\n:5\r\n:6\r\n"),
+			"+OK\r\n", ":0\r\n", ":2\r\n", ":-1\r\n", "$-1\r\n", testredis.Bulk("1"), "*1\r\n:1\r\n", "*2\r\n:5\r\n:6\r\n"),
 		"acquire all with fencing": append(noPlaces,
-			"+OK\r\n", ":0\r\n", ":1\r\n", ":5\r\n", ":-1\r\n", "$-1\r\n", bulk("5"), "*1\r\n:5\r\n", "*3\r\n:5\r\n:6\r\n:7\r\n",
-			"*2\r\n:5\r\n:0\r\n", "*2\r\n:5\r\n:9007199254740992\r\n", "*2\r\n:5\r\n$-1\r\n", "*2\r\n:5\r\n"+bulk("6"), "*2\r\n:5\r\n-ERR x\r\n", "*2\r\n:5\r\n*1\r\n:6\r\n"),
+			"+OK\r\n", ":0\r\n", ":1\r\n", ":5\r\n", ":-1\r\n", "$-1\r\n", testredis.Bulk("5"), "*1\r\n:5\r\n", "*3\r\n:5\r\n:6\r\n:7\r\n",
+			"*2\r\n:5\r\n:0\r\n", "*2\r\n:5\r\n:9007199254740992\r\n", "*2\r\n:5\r\n$-1\r\n", "*2\r\n:5\r\n"+testredis.Bulk("6"), "*2\r\n:5\r\n-ERR x\r\n", "*2\r\n:5\r\n*1\r\n:6\r\n"),
 		"observe": {
-			":1\r\n", bulk("v"), "*0\r\n", "*1\r\n" + bulk("v"), "*2\r\n" + bulk("v") + ":-2\r\n", "*2\r\n:1\r\n:1\r\n",
-			"*2\r\n$-1\r\n:-1\r\n", "*2\r\n$-1\r\n:-2\r\n", "*3\r\n" + bulk("v") + ":1\r\n:1\r\n",
+			":1\r\n", testredis.Bulk("v"), "*0\r\n", "*1\r\n" + testredis.Bulk("v"), "*2\r\n" + testredis.Bulk("v") + ":-2\r\n", "*2\r\n:1\r\n:1\r\n",
+			"*2\r\n$-1\r\n:-1\r\n", "*2\r\n$-1\r\n:-2\r\n", "*3\r\n" + testredis.Bulk("v") + ":1\r\n:1\r\n",
 		},
 	} {
 		for _, sent := range odd {
@@ -62,7 +63,7 @@ func TestReply_ThatDoesNotBelongToTheCommandIsUnknown(t *testing.T) {
 // The last millisecond of a key is not the end of time.
 func TestReply_NoTTLOnlyIfTheKeyHasNone(t *testing.T) {
 	for left, want := range map[string]time.Duration{":0": 0, ":1": time.Millisecond, ":-1": wire.NoTTL} {
-		reply := answered(t, form.Exclusive{}.Observe("key"), "*2\r\n"+bulk("v")+left+"\r\n")
+		reply := answered(t, form.Exclusive{}.Observe("key"), "*2\r\n"+testredis.Bulk("v")+left+"\r\n")
 		requireReply(t, quorum.Yes, nil, reply)
 		require.Equal(t, want, reply.TTL, left)
 	}
@@ -70,7 +71,7 @@ func TestReply_NoTTLOnlyIfTheKeyHasNone(t *testing.T) {
 
 // Nobody knows what comes behind it.
 func TestReply_ThatDoesNotBelongToTheCommandEndsTheConnectionAndMakesAShortError(t *testing.T) {
-	long := bulk(strings.Repeat("x", 100_000))
+	long := testredis.Bulk(strings.Repeat("x", 100_000))
 	for _, open := range transports {
 		for _, text := range []string{":1\r\n", long, "*3\r\n" + long + long + long} {
 			f := newFake(t, answering("SET", text))

@@ -292,7 +292,7 @@ func TestUnlisten_LeavesAChannelWhoseSubscriptionIsUnderWay(t *testing.T) {
 		n.Listen(l, 0, "channel")
 		pass(time.Second)
 		require.Equal(t, "0 active", l.next(t))
-		f.send(t, 1, push("message", "channel")+bulk("text"))
+		f.send(t, 1, push("message", "channel")+testredis.Bulk("text"))
 		l.await(t, "0 message text")
 		require.Equal(t, 1, f.connections())
 	})
@@ -382,7 +382,7 @@ func TestTracking_ThatIsRefusedIsAskedForAgain(t *testing.T) {
 			pass(11 * time.Second)
 			require.Equal(t, "0 active", l.next(t))
 			requireTracked(t, n, "key")
-			f.send(t, 1, push("message", "channel")+bulk("x"))
+			f.send(t, 1, push("message", "channel")+testredis.Bulk("x"))
 			require.Equal(t, "0 message x", l.next(t))
 		})
 	}
@@ -546,7 +546,7 @@ func TestTracking_IsAskedForAsSoonAsTheNodeAnswersAgain(t *testing.T) {
 			require.NotEmpty(t, l)
 			require.Equal(t, "0 active", l.next(t))
 			requireTracked(t, n, "key")
-			f.send(t, 1, push("message", "channel")+bulk("x"))
+			f.send(t, 1, push("message", "channel")+testredis.Bulk("x"))
 			require.Equal(t, "0 message x", l.next(t))
 			require.Equal(t, 1, f.connections())
 		})
@@ -562,7 +562,7 @@ func TestTracking_PushesAreReportedInOrderWithTheReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, func(c *peer, args []string) string {
 			if args[0] == "EVAL" {
-				return invalidation("before") + "*2\r\n" + bulk("token") + ":1\r\n" + invalidation("key", "other") + ">2\r\n" + bulk("invalidate") + "_\r\n"
+				return invalidation("before") + "*2\r\n" + testredis.Bulk("token") + ":1\r\n" + invalidation("key", "other") + ">2\r\n" + testredis.Bulk("invalidate") + "_\r\n"
 			}
 			return likeRedis(c, args)
 		})

@@ -2,7 +2,6 @@ package wire_test
 
 import (
 	"context"
-	"io"
 	"net"
 	"regexp"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock"
@@ -20,6 +18,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -38,18 +37,11 @@ func (s *server) dial(context.Context, string, string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	s.serving.Go(func() {
 		defer ours.Close()
-		commands := redis.NewConn(ours, 0, 0) // a command looks like an array reply
-		for {
-			words, err := redis.Strings(commands.Receive())
-			if err != nil {
-				return
-			}
-			reply := answer(words)
+		_ = testredis.Answer(ours, func(words []string) (reply string, more bool) {
+			reply = answer(words)
 			s.note(text(words))
-			if _, err := io.WriteString(ours, reply); err != nil {
-				return
-			}
-		}
+			return reply, true
+		})
 	})
 	return theirs, nil
 }
@@ -76,12 +68,12 @@ func (s *server) asked(names ...string) (commands []string) {
 
 // answer answers a command. What is about the key silent has no answer.
 func answer(words []string) string {
-	subscribed := func(kind string) string { return ">3\r\n" + bulk(kind) + bulk(words[1]) + ":1\r\n" }
+	subscribed := func(kind string) string { return ">3\r\n" + testredis.Bulk(kind) + testredis.Bulk(words[1]) + ":1\r\n" }
 	switch strings.Join(words[:min(2, len(words))], " ") {
 	case "HELLO 3":
 		return "%1\r\n+proto\r\n:3\r\n"
 	case "INFO server", "INFO replication":
-		return bulk("run_id:server")
+		return testredis.Bulk("run_id:server")
 	case "CLIENT ID", "CLIENT KILL":
 		return ":1\r\n"
 	}
@@ -95,7 +87,7 @@ func answer(words []string) string {
 		case slices.Contains(words, form.Scripts["release"].Source), slices.Contains(words, form.Scripts["release"].Hash):
 			return ":-1\r\n"
 		}
-		return "*2\r\n" + bulk(lockID.Token) + ":60000\r\n"
+		return "*2\r\n" + testredis.Bulk(lockID.Token) + ":60000\r\n"
 	case "SUBSCRIBE", "UNSUBSCRIBE":
 		return subscribed(strings.ToLower(words[0]))
 	case "PUBLISH":

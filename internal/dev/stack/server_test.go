@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 // server is a Redis server with its keys, which faults happen to.
@@ -113,15 +113,9 @@ func (s *server) latency() func() time.Duration {
 
 // serve answers the commands of a connection in their order.
 func (s *server) serve(p *peer) {
-	commands := redis.NewConn(p.conn, 0, 0) // a command has the form of an array reply
-	for more := true; more; {
-		args, err := redis.Strings(commands.Receive())
-		if err != nil && strings.Contains(err.Error(), "redigo: ") {
-			s.run.violate("server %d cannot read what %v wrote: %v", s.number, p.from, err)
-		}
-		if more = err == nil; more {
-			more = s.answer(p, args)
-		}
+	err := testredis.Answer(p.conn, func(words []string) (reply string, more bool) { return "", s.answer(p, words) })
+	if err != nil && strings.Contains(err.Error(), "redigo: ") {
+		s.run.violate("server %d cannot read what %v wrote: %v", s.number, p.from, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,6 +3,8 @@ package stack_test
 import (
 	"fmt"
 	"strings"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 // pushes reports whether a server permits RESP3, tracking and channels at all.
@@ -17,7 +19,7 @@ func (s *server) track(p *peer, args []string) (reply string, ok bool) {
 			return "-NOPERM this user has no permissions to run the 'hello' command\r\n", true
 		}
 		p.resp3 = true
-		return "%1\r\n" + bulk("proto") + ":3\r\n", true
+		return "%1\r\n" + testredis.Bulk("proto") + ":3\r\n", true
 	case len(args) == 2 && args[0] == "SUBSCRIBE" && p.resp3:
 		if !s.pushes() {
 			return "-NOPERM this user has no permissions to access one of the channels used as arguments\r\n", true
@@ -63,7 +65,7 @@ func (s *server) changedLocked(by *peer, key string) {
 	for number := range s.tracked[key] {
 		if p := s.peers[number]; p != nil && p != by {
 			s.run.count("invalidated")
-			s.pushLocked(p, fmt.Sprintf(">2\r\n%s*1\r\n%s", bulk("invalidate"), bulk(key)))
+			s.pushLocked(p, fmt.Sprintf(">2\r\n%s*1\r\n%s", testredis.Bulk("invalidate"), testredis.Bulk(key)))
 		}
 	}
 	delete(s.tracked, key)
@@ -84,14 +86,14 @@ func (s *server) publishLocked(channel, text string) (reply string) {
 		if p.channels[channel] {
 			receivers++
 			s.run.count("message")
-			s.pushLocked(p, ">3\r\n"+bulk("message")+bulk(channel)+bulk(text))
+			s.pushLocked(p, ">3\r\n"+testredis.Bulk("message")+testredis.Bulk(channel)+testredis.Bulk(text))
 		}
 	}
 	return fmt.Sprintf(":%d\r\n", receivers)
 }
 
 func subscription(kind, channel string, n int) string {
-	return fmt.Sprintf(">3\r\n%s%s:%d\r\n", bulk(kind), bulk(channel), n)
+	return fmt.Sprintf(">3\r\n%s%s:%d\r\n", testredis.Bulk(kind), testredis.Bulk(channel), n)
 }
 
 func (p *peer) null() string {
@@ -100,5 +102,3 @@ func (p *peer) null() string {
 	}
 	return "$-1\r\n"
 }
-
-func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }

@@ -3,14 +3,12 @@ package doctor_test
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
@@ -21,40 +19,31 @@ import (
 // pretending starts a server that answers each command with the text that answer returns; "" ends the connection.
 func pretending(t testing.TB, answer func(words []string) string) (addr string) {
 	t.Helper()
-	return listener(t, func(c net.Conn) {
-		commands := redis.NewConn(c, 0, 0)
-		for {
-			words, err := redis.Strings(commands.Receive())
-			if err != nil {
-				return
-			}
-			text := answer(words)
-			if _, err := io.WriteString(c, text); err != nil || text == "" {
-				return
-			}
-		}
+	return testredis.Listen(t, func(c net.Conn) {
+		_ = testredis.Answer(c, func(words []string) (reply string, more bool) {
+			reply = answer(words)
+			return reply, reply != ""
+		})
 	})
 }
 
 func servers(addr string) []*node.Server { return []*node.Server{serverAt(addr)} }
 
-func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
-
 // friendly is what a server answers that means well, in as far as doctor asks.
 func friendly(words []string) string {
 	switch words[0] {
 	case "INFO":
-		return bulk("redis_version:7.0.0\r\nrun_id:" + strings.Repeat("f", 40) + "\r\nmaster_replid:" + strings.Repeat("e", 40) + "\r\nuptime_in_seconds:100\r\nrole:master\r\nloading:0\r\ncluster_enabled:0\r\nconnected_slaves:0\r\n")
+		return testredis.Bulk("redis_version:7.0.0\r\nrun_id:" + strings.Repeat("f", 40) + "\r\nmaster_replid:" + strings.Repeat("e", 40) + "\r\nuptime_in_seconds:100\r\nrole:master\r\nloading:0\r\ncluster_enabled:0\r\nconnected_slaves:0\r\n")
 	case "CLIENT":
 		return ":7\r\n"
 	case "HELLO":
 		return "%1\r\n+proto\r\n:3\r\n"
 	case "GETRANGE":
-		return bulk(strings.Repeat("f", 40) + ":" + strings.Repeat("e", 40))
+		return testredis.Bulk(strings.Repeat("f", 40) + ":" + strings.Repeat("e", 40))
 	case "PTTL":
 		return ":1000\r\n"
 	case "SCAN":
-		return "*2\r\n$1\r\n0\r\n*1\r\n" + bulk("lock:a")
+		return "*2\r\n$1\r\n0\r\n*1\r\n" + testredis.Bulk("lock:a")
 	}
 	return "+OK\r\n"
 }
@@ -66,23 +55,23 @@ func TestExamine_SurvivesAnyAnswer(t *testing.T) {
 		"a number":             ":-9223372036854775808\r\n",
 		"nothing":              "$-1\r\n",
 		"an empty text":        "$0\r\n\r\n",
-		"a text":               bulk("lock:\x1b[2J"),
+		"a text":               testredis.Bulk("lock:\x1b[2J"),
 		"an error":             "-ERR \x1b[2J\r\n",
 		"an empty error":       "- \r\n",
 		"no list":              "*-1\r\n",
 		"an empty list":        "*0\r\n",
 		"a list of nothing":    "*2\r\n$-1\r\n$-1\r\n",
 		"lists in a list":      "*2\r\n*1\r\n:1\r\n*1\r\n*0\r\n",
-		"a page without end":   "*2\r\n$1\r\n7\r\n*2\r\n" + bulk("lock:a") + bulk("lock:\x1b[2J"),
+		"a page without end":   "*2\r\n$1\r\n7\r\n*2\r\n" + testredis.Bulk("lock:a") + testredis.Bulk("lock:\x1b[2J"),
 		"a time to come":       "*2\r\n$12\r\n999999999999\r\n$6\r\n999999\r\n",
 		"no time":              "*2\r\n$30\r\n" + strings.Repeat("9", 30) + "\r\n$1\r\nx\r\n",
 		"a key for ever":       "*2\r\n$1\r\nx\r\n:9223372036854775807\r\n",
-		"facts of no sense":    bulk("run_id:\x1b[2J\r\nredis_version:\xff.9\r\nuptime_in_seconds:99999999999999999999\r\nmaxmemory:-1\r\nused_memory:x\r\nrole\r\n:\r\n"),
+		"facts of no sense":    testredis.Bulk("run_id:\x1b[2J\r\nredis_version:\xff.9\r\nuptime_in_seconds:99999999999999999999\r\nmaxmemory:-1\r\nused_memory:x\r\nrole\r\n:\r\n"),
 		"a text of a gigabyte": "$1073741824\r\nx",
 		"a list of millions":   "*1000000000\r\n",
 		"a deep list":          strings.Repeat("*1\r\n", 1000),
 		"a long line":          "+" + strings.Repeat("x", 1<<20),
-		"a text too long":      bulk(strings.Repeat("x", 2<<20)),
+		"a text too long":      testredis.Bulk(strings.Repeat("x", 2<<20)),
 		"what is no protocol":  "HTTP/1.1 400 Bad Request\r\n\r\n",
 		"a push":               ">2\r\n$1\r\nx\r\n$1\r\nx\r\n+OK\r\n",
 		"the end":              "",

@@ -141,50 +141,10 @@ func stampWith(t testing.TB, p *testredis.Process, value string, age time.Durati
 	testredis.Stamp(t, p, p.Addr(), value, age)
 }
 
-// listener serves connections to 127.0.0.1 until the test ends.
-func listener(t testing.TB, serve func(c net.Conn)) (addr string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var serving sync.WaitGroup
-	var mu sync.Mutex
-	var conns []net.Conn
-	ended := false
-	serving.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			if ended {
-				_ = c.Close()
-			}
-			conns = append(conns, c)
-			mu.Unlock()
-			serving.Go(func() {
-				defer c.Close()
-				serve(c)
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		mu.Lock()
-		ended = true
-		for _, c := range conns {
-			_ = c.Close()
-		}
-		mu.Unlock()
-		serving.Wait()
-	})
-	return l.Addr().String()
-}
-
 // relay forwards connections to the address that next returns for each, through what up does to the bytes of the client.
 func relay(t testing.TB, next func() string, up func(from io.Reader, to io.Writer)) (addr string) {
 	t.Helper()
-	return listener(t, func(c net.Conn) {
+	return testredis.Listen(t, func(c net.Conn) {
 		server, err := net.Dial("tcp", next())
 		if err != nil {
 			return

@@ -176,7 +176,7 @@ func TestExamine_FindsAProxyThatClosesTheConnectionOnACommand(t *testing.T) {
 			if test.guard > 0 {
 				stamp(t, 2*test.guard, all...)
 			}
-			proxy := listener(t, func(c net.Conn) { closeOn(c, all[0].Addr(), strings.Fields(test.closes)) })
+			proxy := testredis.Listen(t, func(c net.Conn) { closeOn(c, all[0].Addr(), strings.Fields(test.closes)) })
 			s := serverAt(proxy)
 			if test.guard > 0 {
 				s.Address = all[0].Addr() // of the stamp
@@ -196,19 +196,17 @@ func closeOn(c net.Conn, server string, closes []string) {
 	}
 	defer to.Close()
 	go func() { _, _ = io.Copy(c, to) }()
-	for commands := redis.NewConn(c, 0, 0); ; {
-		words, err := redis.Strings(commands.Receive())
-		if err != nil || slices.Contains(closes, words[0]) {
-			return
+	_ = testredis.Answer(c, func(words []string) (reply string, more bool) {
+		if slices.Contains(closes, words[0]) {
+			return "", false
 		}
 		text := fmt.Sprintf("*%d\r\n", len(words))
 		for _, word := range words {
-			text += bulk(word)
+			text += testredis.Bulk(word)
 		}
-		if _, err := io.WriteString(to, text); err != nil {
-			return
-		}
-	}
+		_, err := io.WriteString(to, text)
+		return "", err == nil
+	})
 }
 
 func TestExamine_FindsAServerThatIsTooFarAway(t *testing.T) {
@@ -246,7 +244,7 @@ func TestExamine_FindsAServerThatIsTooFarAway(t *testing.T) {
 // altering relays to a server, and replaces text in what it answers.
 func altering(t testing.TB, s *testredis.Process, replace func(answer []byte) []byte) (addr string) {
 	t.Helper()
-	return listener(t, func(c net.Conn) {
+	return testredis.Listen(t, func(c net.Conn) {
 		server, err := net.Dial("tcp", s.Addr())
 		if err != nil {
 			return

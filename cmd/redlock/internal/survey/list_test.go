@@ -2,6 +2,7 @@ package survey_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"regexp"
 	"strconv"
@@ -376,32 +377,17 @@ func TestList_NamesWhatAServerRefuses(t *testing.T) {
 // pretender starts a server that answers each command with the next one of the replies, and the last one for ever.
 func pretender(t *testing.T, replies ...string) *node.Server {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		buffer := make([]byte, 1<<20)
-		for {
+	addr := testredis.Listen(t, func(c net.Conn) {
+		for buffer := make([]byte, 1<<20); ; replies = replies[min(1, len(replies)-1):] {
 			if _, err := c.Read(buffer); err != nil {
 				return
 			}
-			if _, err := c.Write([]byte(replies[0])); err != nil {
+			if _, err := io.WriteString(c, replies[0]); err != nil {
 				return
 			}
-			replies = replies[min(1, len(replies)-1):]
 		}
-	}()
-	t.Cleanup(func() {
-		require.NoError(t, l.Close())
-		<-done
 	})
-	return serversAt(t, []string{"redis://" + l.Addr().String()})[0]
+	return serversAt(t, []string{"redis://" + addr})[0]
 }
 
 func TestList_SurvivesWhatIsNoAnswerOfRedis(t *testing.T) {
