@@ -3,9 +3,7 @@ package redlock_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -37,73 +35,6 @@ func (c *cluster) slots(name string, locks ...*redlock.Lock) (all [][]string) {
 		all = append(all, of)
 	}
 	return all
-}
-
-// slotStates returns what nodes hold, a word for each as [shareStates] reads it, or : before slots, a letter and a slot for each.
-func slotStates(text string) (nodes []redlock.NodeState) {
-	for word := range strings.FieldsSeq(text) {
-		slots, are := strings.CutPrefix(word, ":")
-		if !are {
-			nodes = append(nodes, shareStates(word)...)
-			continue
-		}
-		n := redlock.NodeState{Held: true, Kind: redlock.KindSlot, TTL: time.Hour}
-		for i := 0; i+1 < len(slots); i += 2 {
-			n.Sharers = append(n.Sharers, redlock.Sharer{
-				Token: slots[i : i+1], Slot: strings.IndexByte("0123456789", slots[i+1]), TTL: time.Second, Nodes: 1,
-			})
-		}
-		nodes = append(nodes, n)
-	}
-	return nodes
-}
-
-// The danger: a token that has a slot on one node and another one on the next counts as a slot, though nobody else is kept from either.
-func TestNewState_TellsWhichSlotsAreHeld(t *testing.T) {
-	t.Parallel()
-	const held, nobody, unknown = redlock.VerdictHeld, redlock.VerdictNobody, redlock.VerdictUnknown
-	const lock, reads, slot = redlock.KindExclusive, redlock.KindShared, redlock.KindSlot
-	for _, test := range []struct {
-		nodes   string
-		want    redlock.Verdict
-		kind    redlock.Kind
-		holders string
-	}{
-		{":x0 :x0 :x0", held, slot, "x0"},
-		{":x3 :x3 -", held, slot, "x3"},
-		{":x0y1 :x0 :y1", held, slot, "x0y1"},
-		{":x0 :x1 :x2", nobody, slot, ""},
-		{":x0 :x1 ?", unknown, slot, ""},
-		{":x0 :x1 :x1", held, slot, "x1"},
-		{":x- :x- :x-", nobody, slot, ""},
-		{":x- :x- ?", nobody, slot, ""},
-		{":x0 :x- ?", unknown, slot, ""},
-		{": : :", nobody, slot, ""},
-		{"|x :x0 :x0", held, slot, "x0"},
-		{"|x |x :x0", held, reads, "x0"},
-		{"|x :x0 -", nobody, reads, ""},
-		{"|x :x0 ?", unknown, reads, ""},
-		{"|x :x0 :y0", nobody, slot, ""},
-		{"=x :x0 :x0", held, slot, "x0"},
-		{"=x =x :x0", held, lock, ""},
-		{"=x :x0 -", nobody, slot, ""},
-	} {
-		s := redlock.NewLockState("name", slotStates(test.nodes))
-		require.Equal(t, test.want, s.Verdict, test.nodes)
-		require.Equal(t, test.kind, s.Kind, test.nodes)
-		var holders []string
-		for _, r := range s.Sharers {
-			holders = append(holders, fmt.Sprint(r.Token, r.Slot))
-		}
-		slices.Sort(holders)
-		require.Equal(t, test.holders, strings.Join(holders, ""), test.nodes)
-	}
-	waits := shareStates("|x |x |x ?x")
-	for i, want := range []bool{false, false, true, true} { // the last one has not answered
-		waits[i].WriterWaits = true
-		require.Equal(t, want, redlock.NewLockState("name", waits).WriterWaits)
-	}
-	require.False(t, redlock.NewLockState("name", waits[2:]).WriterWaits)
 }
 
 func TestInspect_ShowsTheSlotsWithTheirSlots(t *testing.T) {

@@ -10,23 +10,25 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// readLocks takes shared locks of a name, and waits until all servers have them. Their metadata are "of 0", "of 1" and so on.
-func readLocks(t *testing.T, on []*testredis.Process, prefix, name string, n int) (locks []*redlock.Lock) {
+// shares takes locks of a name one by one, so that each has the same slot on all servers, if it is one. Their metadata are "of 0", "of 1" and
+// so on.
+func shares(t *testing.T, on []*testredis.Process, prefix, name string, n int, kind redlock.LockOption) (locks []*redlock.Lock) {
 	t.Helper()
 	locker, err := redlock.Open(testredis.URLs(on), redlock.WithKeyPrefix(prefix), redlock.TTL(eternity), redlock.WithPoolOptions(pool.WithTimeout(time.Minute)))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, locker.Close()) })
 	for i := range n {
-		lock, err := locker.TryLock(t.Context(), name, redlock.Metadata(fmt.Sprint("of ", i)), redlock.Shared())
+		lock, err := locker.TryLock(t.Context(), name, redlock.Metadata(fmt.Sprint("of ", i)), kind)
 		require.NoError(t, err)
 		locks = append(locks, lock)
+		eventuallyShared(t, on, prefix+name, i+1)
 	}
-	eventuallyShared(t, on, prefix+name, n)
 	return locks
 }
 
@@ -41,40 +43,55 @@ func eventuallyShared(t *testing.T, on []*testredis.Process, key string, n int) 
 	}
 }
 
-func TestList_ShowsARowForReaders(t *testing.T) {
-	on, flags := real5(t)
-	readLocks(t, on, "lock:", "held", 2)
-	do(t, on[:2], "SET", "lock:split", "|shared", "PX", eternity.Milliseconds())
-	do(t, on[2:], "SET", "lock:split", "token", "PX", eternity.Milliseconds())
-	do(t, on[:1], "SET", "lock:left", "|shared")
-	do(t, on[:1], "SET", "{lock:held}:wanted", "|wanted")
-	for prefix, shown := range map[string]string{"lock:": " ", "": " lock:"} {
-		out := steady(succeed(t, flags, "list", "--key-prefix="+prefix))
-		require.Contains(t, out, shown+"held readers T 5/5 ")
-		require.Contains(t, out, shown+"left readers no TTL 1/5 held by nobody, no TTL ")
-		require.Contains(t, out, shown+"split token T 3/5 ")
-		require.Contains(t, out, "3 locks, 5 of 5 nodes answered.", "the keys beside them are none")
+func TestList_ShowsARowForThoseThatShare(t *testing.T) {
+	for kind, test := range map[redlock.Kind]struct {
+		option      redlock.LockOption
+		mark, other string
+		is          redlock.Kind // of a key that three nodes of five hold with the mark, or with the other value
+		shown       string
+	}{
+		redlock.KindShared: {redlock.Shared(), "|shared", "token", redlock.KindExclusive, "token T 3/5 "},
+		redlock.KindSlot:   {redlock.Slots(2), "|slots", "|shared", redlock.KindShared, "readers T 3/5 "},
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			on, flags := real5(t)
+			shares(t, on, "lock:", "held", 2, test.option)
+			do(t, on[:2], "SET", "lock:mixed", test.mark, "PX", eternity.Milliseconds())
+			do(t, on[2:], "SET", "lock:mixed", test.other, "PX", eternity.Milliseconds())
+			do(t, on[:1], "SET", "lock:left", test.mark)
+			do(t, on[:1], "SET", "{lock:held}:wanted", "|wanted")
+			do(t, on, "SET", "lock:odd", "|another's", "PX", eternity.Milliseconds()) // of a client that knows no marks
+			many := display.Nouns(kind)
+			for prefix, shown := range map[string]string{"lock:": " ", "": " lock:"} {
+				out := steady(succeed(t, flags, "list", "--key-prefix="+prefix))
+				require.Contains(t, out, shown+"held "+many+" T 5/5 ")
+				require.Contains(t, out, shown+"left "+many+" no TTL 1/5 held by nobody, no TTL ")
+				require.Contains(t, out, shown+"mixed "+test.shown)
+				require.Contains(t, out, "4 locks, 5 of 5 nodes answered.", "companion keys are none")
+			}
+			document := decoded[listJSON](t, succeed(t, flags, "list", "--json", "--key-prefix=lock:"))
+			held, left, mixed, odd := document.Locks[0], document.Locks[1], document.Locks[2], document.Locks[3]
+			require.Equal(t, kind, held.Kind)
+			require.Empty(t, held.Token)
+			require.Equal(t, redlock.VerdictHeld, held.Verdict)
+			require.Greater(t, held.TTL, eternity.Milliseconds(), "the mark's")
+			require.Equal(t, kind, held.Nodes[0].Kind)
+			require.Empty(t, held.Nodes[0].Token)
+			require.Equal(t, kind, left.Kind)
+			require.Equal(t, redlock.VerdictNobody, left.Verdict)
+			require.Equal(t, test.is, mixed.Kind)
+			require.Equal(t, kind, mixed.Nodes[0].Kind)
+			require.Equal(t, test.is, mixed.Nodes[4].Kind)
+			require.Equal(t, redlock.KindExclusive, odd.Kind)
+			require.Equal(t, "|another's", odd.Token)
+		})
 	}
-	document := decoded[listJSON](t, succeed(t, flags, "list", "--json", "--key-prefix=lock:"))
-	held, left, split := document.Locks[0], document.Locks[1], document.Locks[2]
-	require.Equal(t, redlock.KindShared, held.Kind)
-	require.Empty(t, held.Token)
-	require.Equal(t, redlock.VerdictHeld, held.Verdict)
-	require.Greater(t, held.TTL, eternity.Milliseconds(), "the mark's")
-	require.Equal(t, redlock.KindShared, held.Nodes[0].Kind)
-	require.Empty(t, held.Nodes[0].Token)
-	require.Equal(t, redlock.KindShared, left.Kind)
-	require.Equal(t, redlock.VerdictNobody, left.Verdict)
-	require.Equal(t, redlock.KindExclusive, split.Kind)
-	require.Equal(t, "token", split.Token)
-	require.Equal(t, redlock.KindShared, split.Nodes[0].Kind)
-	require.Equal(t, redlock.KindExclusive, split.Nodes[4].Kind)
 }
 
 func TestInspect_ShowsEachReader(t *testing.T) {
 	on, flags := real5(t)
 	flags = append(flags, "--key-prefix=lock:")
-	locks := readLocks(t, on, "lock:", "name", 2)
+	locks := shares(t, on, "lock:", "name", 2, redlock.Shared())
 	do(t, on[3:], "ZREM", "{lock:name}:sharers", locks[1].Token())
 	do(t, on[:1], "ZADD", "{lock:name}:sharers", time.Now().Add(eternity/2).UnixMilli(), "one's\x1b[2J")
 	out := succeed(t, flags, "inspect", "name")
@@ -109,7 +126,7 @@ func TestInspect_ShowsEachReader(t *testing.T) {
 
 func TestUnlock_EndsOneReaderByItsToken(t *testing.T) {
 	on, flags := real5(t)
-	locks := readLocks(t, on, "", "name", 2)
+	locks := shares(t, on, "", "name", 2, redlock.Shared())
 	succeed(t, flags, "unlock", "name", "--token="+locks[0].Token())
 	eventuallyShared(t, on, "name", 1)
 	errors := refused(t, exitLost, flags, "unlock", "name", "--token="+locks[0].Token())
@@ -120,7 +137,7 @@ func TestUnlock_EndsOneReaderByItsToken(t *testing.T) {
 func TestUnlock_ByForceEndsTheReadersThatItHasShown(t *testing.T) {
 	on, flags := real5(t)
 	flags = append(flags, "--key-prefix=lock:", "--force", "--yes")
-	locks := readLocks(t, on, "lock:", "name", 300)
+	locks := shares(t, on, "lock:", "name", 300, redlock.Shared())
 	do(t, on[:2], "ZREM", "{lock:name}:sharers", locks[0].Token())
 	code, out, record := call(t.Context(), with(flags, "unlock", "name")...)
 	require.Zero(t, code, record)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,59 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/testredis"
-	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
-
-// slots takes all of n slots of a name one by one, so that each has the same slot on all servers. Their metadata are "of 0", "of 1" and so on.
-func slots(t *testing.T, on []*testredis.Process, prefix, name string, n int) (locks []*redlock.Lock) {
-	t.Helper()
-	locker, err := redlock.Open(testredis.URLs(on), redlock.WithKeyPrefix(prefix), redlock.TTL(eternity), redlock.WithPoolOptions(pool.WithTimeout(time.Minute)))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, locker.Close()) })
-	for i := range n {
-		lock, err := locker.TryLock(t.Context(), name, redlock.Metadata(fmt.Sprint("of ", i)), redlock.Slots(n))
-		require.NoError(t, err)
-		locks = append(locks, lock)
-		eventuallyShared(t, on, prefix+name, i+1)
-	}
-	return locks
-}
-
-func TestList_ShowsARowForSlots(t *testing.T) {
-	on, flags := real5(t)
-	slots(t, on, "lock:", "held", 2)
-	do(t, on[:3], "SET", "lock:mixed", "|slots", "PX", eternity.Milliseconds())
-	do(t, on[3:], "SET", "lock:mixed", "|shared", "PX", eternity.Milliseconds())
-	do(t, on[:1], "SET", "lock:left", "|slots")
-	do(t, on, "SET", "lock:odd", "|another's", "PX", eternity.Milliseconds()) // of a client that knows no marks
-	for prefix, shown := range map[string]string{"lock:": " ", "": " lock:"} {
-		out := steady(succeed(t, flags, "list", "--key-prefix="+prefix))
-		require.Contains(t, out, shown+"held slots T 5/5 ")
-		require.Contains(t, out, shown+"left slots no TTL 1/5 held by nobody, no TTL ")
-		require.Contains(t, out, shown+"mixed slots T 3/5 ")
-		require.Contains(t, out, "4 locks, 5 of 5 nodes answered.", "the keys beside them are none")
-	}
-	document := decoded[listJSON](t, succeed(t, flags, "list", "--json", "--key-prefix=lock:"))
-	held, left, mixed := document.Locks[0], document.Locks[1], document.Locks[2]
-	require.Equal(t, redlock.KindSlot, held.Kind)
-	require.Empty(t, held.Token)
-	require.Equal(t, redlock.VerdictHeld, held.Verdict)
-	require.Equal(t, redlock.KindSlot, held.Nodes[0].Kind)
-	require.Empty(t, held.Nodes[0].Token)
-	require.Equal(t, redlock.KindSlot, left.Kind)
-	require.Equal(t, redlock.VerdictNobody, left.Verdict)
-	require.Equal(t, redlock.KindSlot, mixed.Kind)
-	require.Equal(t, redlock.KindShared, mixed.Nodes[4].Kind)
-	require.Equal(t, redlock.KindExclusive, document.Locks[3].Kind)
-	require.Equal(t, "|another's", document.Locks[3].Token)
-}
 
 func TestInspect_ShowsEachSlotWithItsSlot(t *testing.T) {
 	on, flags := real5(t)
 	flags = append(flags, "--key-prefix=lock:")
-	locks := slots(t, on, "lock:", "name", 2)
+	locks := shares(t, on, "lock:", "name", 2, redlock.Slots(2))
 	const sharers, slots = "{lock:name}:sharers", "{lock:name}:slots"
 	for i, lock := range locks {
 		do(t, on, "ZADD", slots, 7+i, lock.Token())
@@ -106,7 +59,7 @@ func TestInspect_ShowsEachSlotWithItsSlot(t *testing.T) {
 
 func TestUnlock_EndsSlots(t *testing.T) {
 	on, flags := real5(t)
-	locks := slots(t, on, "", "name", 3)
+	locks := shares(t, on, "", "name", 3, redlock.Slots(3))
 	succeed(t, flags, "unlock", "name", "--token="+locks[0].Token())
 	eventuallyShared(t, on, "name", 2)
 	require.Contains(t, refused(t, exitLost, flags, "unlock", "name", "--token="+locks[0].Token()), "lock is not held by this token. Held by 2 slots")

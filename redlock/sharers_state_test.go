@@ -13,11 +13,15 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// shareStates returns what nodes hold, a word for each: - for nothing, ? for no answer, # for somebody's data, = before a token, | before
-// readers, a letter for each.
-func shareStates(text string) (nodes []redlock.NodeState) {
+// sharersOn returns nodes that hold what text says, a word for each: - for nothing, ? for no answer, # for somebody's data, = before a token, | before the
+// holders of a shared lock, a letter for each, and : before those of slots, a letter and a slot for each.
+func sharersOn(text string) (nodes []redlock.NodeState) {
 	for word := range strings.FieldsSeq(text) {
 		n := redlock.NodeState{Addr: fmt.Sprint("node-", len(nodes)), TTL: time.Hour}
+		share := func(token string, slot int) {
+			ttl := time.Duration(len(n.Sharers)+len(nodes)+1) * time.Second
+			n.Sharers = append(n.Sharers, redlock.Sharer{Token: token, Slot: slot, Metadata: "of " + token, TTL: ttl, Nodes: 1})
+		}
 		switch word[0] {
 		case '#':
 			n.Err = nodeerr.ErrForeign
@@ -28,8 +32,13 @@ func shareStates(text string) (nodes []redlock.NodeState) {
 			fallthrough // what it seems to hold does not count
 		case '|':
 			n.Held, n.Kind = true, redlock.KindShared
-			for i, who := range word[1:] {
-				n.Sharers = append(n.Sharers, redlock.Sharer{Token: string(who), Metadata: "of " + string(who), TTL: time.Duration(i+len(nodes)+1) * time.Second, Nodes: 1})
+			for _, who := range word[1:] {
+				share(string(who), 0)
+			}
+		case ':':
+			n.Held, n.Kind = true, redlock.KindSlot
+			for pair := range slices.Chunk([]byte(word[1:]), 2) {
+				share(string(pair[0]), strings.IndexByte("0123456789", pair[1]))
 			}
 		}
 		nodes = append(nodes, n)
@@ -37,15 +46,16 @@ func shareStates(text string) (nodes []redlock.NodeState) {
 	return nodes
 }
 
-func TestNewState_TellsWhichReadersHoldTheLock(t *testing.T) {
+// The danger: a token that has a slot on one node and another one on the next counts as a slot, though nobody else is kept from either.
+func TestNewState_TellsWhoSharesTheLock(t *testing.T) {
 	t.Parallel()
 	const held, nobody, data, unknown = redlock.VerdictHeld, redlock.VerdictNobody, redlock.VerdictForeign, redlock.VerdictUnknown
-	const lock, reads = redlock.KindExclusive, redlock.KindShared
+	const lock, reads, slot = redlock.KindExclusive, redlock.KindShared, redlock.KindSlot
 	for _, test := range []struct {
 		nodes   string
 		want    redlock.Verdict
 		kind    redlock.Kind
-		holders string
+		holders string // of slots each with its slot
 	}{
 		{"|x |x |x", held, reads, "x"},
 		{"|x |x -", held, reads, "x"},
@@ -71,20 +81,47 @@ func TestNewState_TellsWhichReadersHoldTheLock(t *testing.T) {
 		{"= = |", held, lock, ""},
 		{"=x =x |y ? -", unknown, reads, ""},
 		{"|xy |xy |x |y ?", held, reads, "xy"},
+		{":x0 :x0 :x0", held, slot, "x0"},
+		{":x3 :x3 -", held, slot, "x3"},
+		{":x0y1 :x0 :y1", held, slot, "x0y1"},
+		{":x0 :x1 :x2", nobody, slot, ""},
+		{":x0 :x1 ?", unknown, slot, ""},
+		{":x0 :x1 :x1", held, slot, "x1"},
+		{":x- :x- :x-", nobody, slot, ""},
+		{":x- :x- ?", nobody, slot, ""},
+		{":x0 :x- ?", unknown, slot, ""},
+		{": : :", nobody, slot, ""},
+		{"|x :x0 :x0", held, slot, "x0"},
+		{"|x |x :x0", held, reads, "x"},
+		{"|x :x0 -", nobody, reads, ""},
+		{"|x :x0 ?", unknown, reads, ""},
+		{"|x :x0 :y0", nobody, slot, ""},
+		{"=x :x0 :x0", held, slot, "x0"},
+		{"=x =x :x0", held, lock, ""},
+		{"=x :x0 -", nobody, slot, ""},
 	} {
-		s := redlock.NewLockState("name", shareStates(test.nodes))
+		s := redlock.NewLockState("name", sharersOn(test.nodes))
 		require.Equal(t, test.want, s.Verdict, test.nodes)
 		require.Equal(t, test.kind, s.Kind, test.nodes)
 		var holders []string
 		for _, r := range s.Sharers {
 			require.Equal(t, "of "+r.Token, r.Metadata)
+			if test.kind == slot {
+				r.Token += fmt.Sprint(r.Slot)
+			}
 			holders = append(holders, r.Token)
 		}
 		slices.Sort(holders)
 		require.Equal(t, test.holders, strings.Join(holders, ""), test.nodes)
 		require.Equal(t, test.want == held, s.TTL > 0, test.nodes)
 	}
-	s := redlock.NewLockState("name", shareStates("|x |yx |zx"))
+	s := redlock.NewLockState("name", sharersOn("|x |yx |zx"))
 	require.Equal(t, []redlock.Sharer{{Token: "x", Metadata: "of x", TTL: 3 * time.Second, Nodes: 3}}, s.Sharers, "for so long two have it")
 	require.Equal(t, 3*time.Second, s.TTL)
+	waits := sharersOn("|x |x |x ?x")
+	for i, want := range []bool{false, false, true, true} { // the last one has not answered
+		waits[i].WriterWaits = true
+		require.Equal(t, want, redlock.NewLockState("name", waits).WriterWaits)
+	}
+	require.False(t, redlock.NewLockState("name", waits[2:]).WriterWaits)
 }
