@@ -1,4 +1,4 @@
-// Package invalid has the error about arguments of the program that are wrong.
+// Package invalid has the error about wrong arguments of the program.
 package invalid
 
 import (
@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Err is what the errors match. Package redlock documents it for programs.
+// Err is the error that all errors of Errorf match. Package redlock documents it for programs.
 var Err = errors.New("redlock: invalid argument")
 
-// Errorf makes an error that matches [Err] and says what is wrong.
+// Errorf returns an error that matches [Err], with the text that format and args make.
 func Errorf(format string, args ...any) error { return &invalid{fmt.Errorf(format, args...)} }
 
 type invalid struct{ error }

@@ -2,26 +2,28 @@ package lock
 
 import "time"
 
-// Clients of other libraries do not wait in a queue and take no turns. If they poll without a pause, one of them takes the lock
-// the moment it is free, and a waiter that is woken by the release comes a round trip too late each time. Against such clients a
-// waiter polls as well. See docs/adr/0006-waiting.md.
+// Clients of other libraries do not wait in a queue and take no turns. A client that polls without a pause takes the
+// lock the moment it is free. A waiter that the release wakes comes a round trip too late each time. Against such
+// clients a waiter polls as well. See docs/adr/0006-waiting.md.
 const (
-	// manyTurns is how many times, on each node on average, they have taken the lock in turn before a waiter polls as well.
+	// manyTurns is how many changes from one such client to another are observed, on average per node, before a waiter
+	// polls as well.
 	manyTurns = 4
-	// calmAfter is how long after the last of these times they are thought to be gone.
+	// calmAfter is how long after the last such change these clients are thought to be gone.
 	calmAfter = 30 * time.Second
-	// maxRounds is how many rounds follow each other at once. Then there is a pause, which doubles each time, and an observation.
+	// maxRounds is how many rounds follow each other at once. Then there is a pause, and an observation. The pause doubles
+	// each time.
 	maxRounds = 32
 )
 
-// strangers is what is known of clients of other libraries that want the same lock.
+// strangers is the record of clients of other libraries that want the same lock.
 type strangers struct {
-	turns  int       // times that a node was observed in the hands of another of them than before
-	last   time.Time // the last of these times
-	rounds int       // of ours that have followed each other at once
+	turns  int       // how many times a node was observed to change from one of these clients to another
+	last   time.Time // when the last such change was observed
+	rounds int       // how many rounds of this process have followed a lost one at once
 }
 
-// tookTurn records that one of them holds a node that another one held before.
+// tookTurn records that a node has changed from one of these clients to another.
 func (s *strangers) tookTurn(now time.Time) {
 	if s.calm(now) {
 		s.turns = 0
@@ -31,12 +33,12 @@ func (s *strangers) tookTurn(now time.Time) {
 
 func (s *strangers) calm(now time.Time) bool { return now.Sub(s.last) > calmAfter }
 
-// contended reports whether they leave a call that waits no other way than to poll as well.
+// contended reports whether these clients contend for the lock, so that a call that waits has to poll as well.
 func (v *view) contended(now time.Time) bool {
 	return v.strangers.turns >= manyTurns*len(v.nodes) && !v.strangers.calm(now)
 }
 
-// insists reports whether a round that was lost is followed by another one at once.
+// insists reports whether another round follows a lost one at once. It counts these rounds.
 func (v *view) insists(now time.Time) bool {
 	if !v.contended(now) || v.strangers.rounds == maxRounds-1 {
 		v.strangers.rounds = 0

@@ -5,24 +5,26 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// detached is what a process has still to do about a lock that it has left on the nodes ([Name.Detach]). A node that stood still may carry
-// out the acquire later than that, and so set the key behind the Unlock of the process that has taken up the lock. A release behind the acquire
-// could come too early: the other may hold the lock, and count on that node. So all nodes are asked when the late yes is there. The lock
-// is over if too many nodes no longer hold the token for a majority of the others, and then the late key is released. Otherwise they
-// are asked once more after the node timeout: the releases of an Unlock may have been on their way.
+// detached is the work that a process still has with a lock that it has left on the nodes ([Name.Detach]).
+//
+// A node that stood still may carry out the acquire after that. It may even set the key after the Unlock of the process
+// that has attached to the lock. A release right behind the acquire could come too early: the other process may hold
+// the lock, and count on that node. So this process looks at all nodes when the late yes arrives. If the nodes that may
+// still hold the token are no majority, the lock is over, and the late keys are released. Otherwise the process looks
+// at the nodes once more after the node timeout, because the releases of an Unlock may have been on their way.
 type detached struct {
-	late []int  // the nodes that have granted the lock late, and may hold it
-	look uint32 // the number of the look at all nodes that is under way
-	gone int    // how many of them have said that they do not hold the token
+	late []int  // the nodes that have granted the lock late, and may still hold it
+	look uint32 // the number of the last look at all nodes
+	gone int    // how many nodes have answered this look that they do not hold the token
 }
 
-// cameLate handles the yes of a node to the acquire of a lock that was left, which came after a Reply that there was none in time.
+// cameLate handles the late yes ([wire.Reply]) of a node to the acquire of a lock that was left on the nodes.
 func (r *Round) cameLate(acts []Act, node int) []Act {
 	r.detached.late = append(r.detached.late, node)
 	return append(r.lookAtAll(acts), Act{What: Again, To: r.to})
 }
 
-// Again looks at the nodes once more, unless that is settled.
+// Again looks at all nodes once more, unless the late keys have been released.
 func (r *Round) Again(acts []Act) []Act {
 	if len(r.detached.late) == 0 {
 		return acts
@@ -41,7 +43,7 @@ func (r *Round) lookAtAll(acts []Act) []Act {
 	return acts
 }
 
-// stillHolds handles the answer of a node to that look.
+// stillHolds handles the answer of a node to a look at all nodes.
 func (r *Round) stillHolds(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	l := r.detached
 	if tag.Serial != l.look || r.form.Shows(reply).Holds(r.id.Token) != quorum.No {

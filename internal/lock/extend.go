@@ -7,21 +7,24 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// Extend asks the nodes that hold a lock for a longer TTL. Those of a lock run one after the other.
+// Extend is a round that asks the nodes for a longer TTL of a lock that they hold. The extensions of a lock run one
+// after the other.
 type Extend struct {
 	Round
 	Before time.Time // the deadline of the lock when the nodes were asked; zero if they were not
 
 	votes quorum.Extend
 	ttl   time.Duration
-	hold  *quorum.Hold // of who asks; nil: it is a renewal, which asks for what the present holder wants
-	next  *Extend      // of the lock
+	// hold is the hold of the caller. If it is nil, this is a renewal, which asks for the TTL that the present holder
+	// wants.
+	hold *quorum.Hold
+	next *Extend // the extension of the same lock that follows
 }
 
 func (e *Extend) renews() bool { return e.hold == nil }
 
-// Extend asks for a TTL for who has a hold, when the extensions before it have ended. It ends with an [End]: without asking the nodes
-// if the hold has ended by then, or the rules are Closed. The replies are for to.
+// Extend begins e, which asks for a TTL on behalf of the hold h, when the extensions before it have ended. It ends with
+// an [End]. It asks no node if the hold has ended by then, or the rules are Closed. The replies are for to.
 func (l *Lease) Extend(acts []Act, e *Extend, ttl time.Duration, h *quorum.Hold, to wire.Receiver) []Act {
 	e.Round, e.ttl, e.hold = Round{lease: l, to: to}, ttl, h
 	if last := l.lastExtension(); last != nil {
@@ -32,7 +35,8 @@ func (l *Lease) Extend(acts []Act, e *Extend, ttl time.Duration, h *quorum.Hold,
 	return l.extend(acts)
 }
 
-// Extending returns who receives the replies to the last of the extensions that have not ended; nil if there is none.
+// Extending returns the receiver of the replies to the last of the extensions that have not ended. It returns nil if
+// all have ended.
 func (l *Lease) Extending() wire.Receiver {
 	if last := l.lastExtension(); last != nil {
 		return last.to
@@ -40,8 +44,9 @@ func (l *Lease) Extending() wire.Receiver {
 	return nil
 }
 
-// Failed returns who receives the replies to the last extension that has failed, if none has succeeded since; when it began, and whether it
-// was a renewal. If none has failed, it is the one of which the outcome is not known yet; nil if there is none.
+// Failed returns the last extension that has failed, if none has succeeded since: the receiver of its replies, when it
+// began, and whether it was a renewal. If none has failed, it returns the extension under way, whose outcome is not
+// known yet. If there is none, of is nil.
 func (l *Lease) Failed() (of wire.Receiver, began time.Time, renewal bool) {
 	e := l.failed
 	if e == nil {
@@ -60,7 +65,7 @@ func (l *Lease) lastExtension() *Extend {
 	return last
 }
 
-// extend begins the first of the extensions that wait for their turn which is still wanted.
+// extend begins the first extension in line that is still wanted. It ends the unwanted ones before that.
 func (l *Lease) extend(acts []Act) []Act {
 	for l.extensions != nil {
 		now, e := l.name.rules.Clock.Now(), l.extensions
@@ -74,12 +79,16 @@ func (l *Lease) extend(acts []Act) []Act {
 		}
 		if wanted {
 			e.Before = l.Deadline()
-			e.Round = Round{machine: e.votes.Begin(&l.Lease, grant), form: l.form(), id: l.ID(), grant: grant, lease: l, to: e.to}
+			e.Round = Round{
+				machine: e.votes.Begin(&l.Lease, grant), form: l.form(), id: l.ID(), grant: grant, lease: l, to: e.to,
+			}
 			e.form.Extend(&e.command, e.id, grant.TTL)
 			e.command.Tracked, e.command.WantsLate = l.Tracked, true // a late answer shows whether the lock is lost
 			return e.send(acts, e.Before)
 		}
-		for i := 0; untracked && i < l.Nodes(); i++ { // the holder has extended it by more, so that no extension tracks its key yet
+		// The renewal would not move the deadline, so it is not sent, and no extension tracks the key yet. Observations track
+		// it instead.
+		for i := 0; untracked && i < l.Nodes(); i++ {
 			if l.Untracked(l.name.rules.Clock, i) {
 				acts = l.observe(acts, i)
 			}
@@ -102,7 +111,8 @@ func (l *Lease) withdraw(acts []Act, r *Round) []Act {
 	return acts // it has ended already
 }
 
-// ended takes the end of an extension. If it is a renewal, the next is scheduled; its outcome is Undecided if no node was asked.
+// ended handles the end of an extension. If that is a renewal, and the lock is still to be renewed, ended schedules the
+// next one.
 func (l *Lease) ended(acts []Act, at **Extend) []Act {
 	e := *at
 	*at, e.next = e.next, nil
@@ -123,7 +133,8 @@ func (l *Lease) ended(acts []Act, at **Extend) []Act {
 	return append(acts, Act{What: Renew, To: l.to})
 }
 
-// Renew begins to renew the lock for a holder who has had it since from, or goes on with what that one wants.
+// Renew begins to renew the lock as w says, for a holder who has had it since from. If renewals have begun before, they
+// go on as w says.
 func (l *Lease) Renew(from time.Time, w *Want) {
 	most := w.MaxHold
 	if most == NoLimit {
@@ -132,16 +143,20 @@ func (l *Lease) Renew(from time.Time, w *Want) {
 	l.Renewal = quorum.NewRenewal(&l.Lease, from, w.TTL, most, l.Tracked)
 }
 
-// Due begins the next renewal, e, when its time has come. It ends with an [End], and schedules the next ([Renew]). The replies are for to.
+// Due begins the renewal e, whose time has come. The renewal ends with an [End], and the next one is scheduled
+// ([Renew]). The replies are for to.
 func (l *Lease) Due(acts []Act, e *Extend, to wire.Receiver) []Act {
-	if l.Renewal == nil || l.Renewing() { // the lock was handed off meanwhile, to somebody who does not want that, or wants it now
+	// The lock may have changed hands or ended since the renewal became due. If no renewal is wanted, or another one is
+	// under way, e ends at once.
+	if l.Renewal == nil || l.Renewing() {
 		e.Round = Round{lease: l, to: to}
 		return append(acts, Act{What: End, To: to})
 	}
 	return l.Extend(acts, e, 0, nil, to)
 }
 
-// Renewing reports whether a renewal is under way, the end of which schedules the next.
+// Renewing reports whether a renewal is under way, or waits for its turn among the extensions. Its end schedules the
+// next one.
 func (l *Lease) Renewing() bool {
 	for e := l.extensions; e != nil; e = e.next {
 		if e.renews() {

@@ -1,16 +1,19 @@
 package lock
 
-// A call of Lock that nobody is before costs as little as one of TryLock. Its first round needs no queue, and a call that waits is made when
-// that round is lost. Meanwhile nobody stands for it.
+// If no other call is before a call of Lock, it is a first call. It costs as little as a call of TryLock, because its
+// first round needs no queue. A call that waits is made only when that round is lost. Meanwhile the placeholder nobody
+// has its place in the line, if there is one.
 
-// nobody is the first in the line while a first call tries. It is never offered a round, as the line does not come to it before.
+// nobody is the placeholder at the head of the line while a first call tries. The queue never offers it a round,
+// because it offers none until the round of the first call has ended.
 var nobody = &Call{Want: new(Want), waits: true}
 
-// First begins to take the lock for a call, if nobody is before it: no call waits or has a side round, this process does not have the
-// lock, and it is not the turn of other processes. The round of the call follows, by Ask, and then Won or [Name.WaitOn]. Otherwise First returns
-// false, and the call has to wait, as has one that shares the lock.
+// First makes c a first call if no call is before it: no call waits or has a side round, this process does not have the
+// lock, and it is not the turn of other processes. Then the caller begins the round with Ask, and Won or [Name.WaitOn]
+// follows. Otherwise First returns false, and the call has to wait. First also returns false for a call that shares the
+// lock.
 //
-// A queue is not made for the first lock of a name. It is for the second, so that the wins in a row are counted.
+// First makes no queue for the first lock of a name. It makes one for the second lock, to count the wins in a row.
 func (n *Name) First(c *Call) bool {
 	if c.Want.Kind.Several() || n.first {
 		return false
@@ -32,7 +35,8 @@ func (n *Name) First(c *Call) bool {
 	return true
 }
 
-// WaitOn puts a call into the place of a first call, the round of which has ended and was not won. Lost or Leave follows.
+// WaitOn puts c, a call that waits, into the place of a first call whose round has ended and was not won. Lost or Leave
+// follows.
 func (n *Name) WaitOn(first, c *Call) {
 	q := n.queued()
 	c.waits, c.first, c.arrived = true, false, first.arrived
@@ -40,7 +44,8 @@ func (n *Name) WaitOn(first, c *Call) {
 	q.line.calls[0] = c
 }
 
-// queued returns the queue, and makes it if there is none. A first call that tries is the first in it, and one that has the lock has won once.
+// queued returns the queue, and makes it if there is none. If a first call tries, its placeholder is then the head. If
+// a first call has won the lock, that counts as one win.
 func (n *Name) queued() *queue {
 	if n.queue != nil {
 		return n.queue
@@ -72,7 +77,8 @@ func (n *Name) won() *Lease {
 	return nil
 }
 
-// told returns the queue to which a message of another process is of use; nil if there is none.
+// told returns the queue for a message of another process. It returns nil if the message is of no use: there is no
+// queue, and no first call tries or has the lock.
 func (n *Name) told() *queue {
 	if n.queue == nil && !n.first && n.won() == nil {
 		return nil

@@ -7,21 +7,25 @@ import (
 	"github.com/quorumlock/quorumlock/internal/token"
 )
 
-// Next returns the call that a lock may be handed off to, by who gives up the hold from: the first, if no round is under way for it, and
-// it is not the turn of others. It returns nil if there is none, or the rules are Closed.
+// Next returns the call that the lock may be handed off to when its holder gives up the hold from. That call is the
+// head of the queue. Next returns nil if the head has a round under way, or if it is the turn of other processes. It
+// also returns nil if the lock is not good enough for the head, if hand-offs are switched off, or if the rules are
+// Closed.
 func (n *Name) Next(l *Lease, from *quorum.Hold) *Call {
 	q := n.queue
 	if q == nil || n.rules.Pace.Handoff == 0 || q.state == trying || len(q.line.calls) == 0 || n.rules.Closed() {
 		return nil
 	}
-	if now := n.rules.Clock.Now(); q.turn.keptLong(now, n.rules.Pace.Handoff) || !l.mayHandOff(now, from, q.line.calls[0]) {
+	if now := n.rules.Clock.Now(); q.turn.keptLong(now, n.rules.Pace.Handoff) ||
+		!l.mayHandOff(now, from, q.line.calls[0]) {
 		return nil
 	}
 	return q.line.calls[0]
 }
 
-// HandOff hands a lock off to the call that Next has returned, which wants to, and leaves the queue. If that one does not want it renewed,
-// the caller ends the renewals.
+// HandOff hands the lock off to the call that Next has returned, and removes that call from the queue. to is the Want
+// of the call. If it does not want the lock renewed, the caller of HandOff ends the renewals. HandOff returns the hold
+// of the next holder.
 func (n *Name) HandOff(acts []Act, l *Lease, from *quorum.Hold, to *Want) ([]Act, quorum.Hold) {
 	q, now := n.queue, n.rules.Clock.Now()
 	hold := l.handOff(now, from, to)
@@ -31,7 +35,7 @@ func (n *Name) HandOff(acts []Act, l *Lease, from *quorum.Hold, to *Want) ([]Act
 		q.since = now
 		return acts, hold
 	}
-	if q.turn.wins == 0 { // it did not come from this queue
+	if q.turn.wins == 0 { // the lock was taken outside this queue
 		q.turn.wins = 1
 		q.turn.keptFrom(l.Start(), true, q.pace.rtt)
 	}
@@ -42,8 +46,8 @@ func (n *Name) HandOff(acts []Act, l *Lease, from *quorum.Hold, to *Want) ([]Act
 	return q.next(q.unwant(acts), now), hold
 }
 
-// mayHandOff reports whether the lock may be handed off, by who gives up the hold from, to a call: it has to be as good as
-// one that the nodes have just granted for that.
+// mayHandOff reports whether the lock may be handed off to a call when its holder gives up the hold from. The lock has
+// to be as good as one that the nodes have just granted for that call.
 func (l *Lease) mayHandOff(now time.Time, from *quorum.Hold, to *Call) bool {
 	switch want := to.Want; {
 	case l.handoff == nil, from.Ended() || !from.Current() || l.Holds() > 1:
@@ -68,8 +72,9 @@ func (l *Lease) handOff(now time.Time, from *quorum.Hold, to *Want) quorum.Hold 
 	return l.handoff.HandOff()
 }
 
-// Deserted reports whether a release now would pass the turn early: peers wait, and nobody waits here; or the lock goes from
-// hand to hand, and the one who had it before may be about to come back.
+// Deserted reports whether a release now would pass the turn early. No call waits here then, and one of two things
+// holds. Either peers wait although this process may win again. Or the lock goes from hand to hand, and its last holder
+// may be about to come back.
 func (n *Name) Deserted() bool {
 	q := n.queue
 	return q != nil && len(q.line.calls) == 0 && (len(q.turn.peers) > 0 && q.turn.wins < maxWins || q.turn.passing)

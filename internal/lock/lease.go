@@ -8,32 +8,35 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// Lease is a lock that the nodes have granted, until nothing is left of it. It is in the hands of one holder after the other. It is
-// made in place, and must not be copied.
+// Lease is a lock that the nodes have granted, until nothing is left of it. Several holders may have it, one after the
+// other. It is made in place, and must not be copied.
 type Lease struct {
 	quorum.Lease
 	Renewal *quorum.Renewal // nil while nobody wants the lock renewed
-	Tracked bool            // extensions have the nodes announce changes of the key
+	Tracked bool            // extensions ask the nodes to announce changes of the key
 	leaving bool            // a release is under way, or done
-	first   bool            // a first call has won it, and the name had no queue
+	first   bool            // a first call won it while the name had no queue
 
-	name       *Name
-	next       *Lease // of the name
-	to         wire.Receiver
-	acquire    *Round          // that has won it, as long as some node may answer; nil if that is not known
-	handoff    *quorum.Handoff // nil: the lock is not handed off, and has one number at most
+	name *Name
+	next *Lease // the next lock of the name
+	to   wire.Receiver
+	// acquire is the round that won the lock. It is nil when every node has shown its key since ([quorum.Lease.Known]),
+	// and if somebody else took the lock ([Name.Adopt]).
+	acquire    *Round
+	handoff    *quorum.Handoff // nil means that the lock is never handed off, and has one number at most
 	token      string
-	number     uint64       // that the nodes hold with the token; 0: a lock without
-	holder     *Want        // what the present one wants
-	extensions *Extend      // the one that is under way; each knows the one that comes when it has ended
-	failed     *Extend      // the last that has failed; nil if none has since one has succeeded
-	looks      map[int]look // the last of each node that has one
+	number     uint64       // the fencing token or slot that the nodes hold with the token, or 0 if there is none
+	holder     *Want        // the Want of the present holder
+	extensions *Extend      // the extension under way; its next is the one that follows
+	failed     *Extend      // the last extension that has failed; nil if none has failed since one succeeded
+	looks      map[int]look // the last look at each node that has one
 }
 
-// begin takes up what the nodes have granted to a holder. The lock owns a block of numbers.
+// begin makes l a lock of n that the nodes have granted to a holder who wants w. block is how many numbers the lock
+// owns. With fencing id.Number is the last of them.
 func (l *Lease) begin(n *Name, id form.ID, w *Want, lease quorum.Lease, block uint64, to wire.Receiver) {
 	n.began++
-	if n.leases != nil && (!w.Kind.Several() || n.began%64 == 0) { // there may be many
+	if n.leases != nil && (!w.Kind.Several() || n.began%64 == 0) { // shared locks may be many, so not each of them prunes
 		n.prune(n.rules.Clock.Now())
 	}
 	l.Lease, l.name, l.next, l.to, l.token, l.number, l.holder = lease, n, n.leases, to, id.Token, id.Number, w
@@ -49,10 +52,11 @@ func (l *Lease) begin(n *Name, id form.ID, w *Want, lease quorum.Lease, block ui
 	}
 }
 
-// ID returns what identifies the lock on the servers.
+// ID returns the identity of the lock on the servers.
 func (l *Lease) ID() form.ID { return form.ID{Key: l.name.key, Token: l.token, Number: l.number} }
 
-// form returns what the lock is on the servers. One that was attached to may have a number where locks are taken without, or none.
+// form returns the form of the lock on the servers. A lock that was attached may have a number though locks are taken
+// without one here, or no number though they are taken with one.
 func (l *Lease) form() form.Form {
 	rules := l.name.rules
 	if l.shared() {
@@ -70,7 +74,7 @@ func (l *Lease) form() form.Form {
 // shared reports whether others may have the lock at the same time.
 func (l *Lease) shared() bool { return l.holder.Kind.Several() }
 
-// Fence returns the fencing token of the present holder; 0 without fencing.
+// Fence returns the fencing token of the present holder. 0 means that it has none.
 func (l *Lease) Fence() uint64 {
 	switch {
 	case l.handoff != nil:
@@ -81,7 +85,7 @@ func (l *Lease) Fence() uint64 {
 	return l.number
 }
 
-// Acquiring returns who receives the answers to the acquire, if some are to come; nil otherwise.
+// Acquiring returns the receiver of the answers to the acquire. It returns nil if none is to come.
 func (l *Lease) Acquiring() wire.Receiver {
 	if !l.Asking() {
 		return nil
@@ -89,24 +93,24 @@ func (l *Lease) Acquiring() wire.Receiver {
 	return l.acquire.to
 }
 
-// Know records that a caller knows the token: the lock is no longer handed off.
+// Know records that a caller knows the token. From then on the lock is not handed off.
 func (l *Lease) Know() {
 	if l.handoff != nil {
 		l.handoff.Know()
 	}
 }
 
-// To returns who receives the replies to what the lease sends.
+// To returns the receiver of the replies to the commands that the lease sends.
 func (l *Lease) To() wire.Receiver { return l.to }
 
-// look is the last observation of a node. The answer of one before it can only be late.
+// look is the last observation of a node. An answer to an earlier observation can only be late.
 type look struct {
 	serial uint32
-	ended  bool // the lease has taken the answer, or that there was none in time
+	ended  bool // the lease was told the answer, or that none came in time
 }
 
-// Changed takes the announcement of a node that the key may have changed: it is observed, unless an answer is under way that will
-// show it.
+// Changed handles the announcement of a node that the key may have changed. It observes the key, unless an answer is
+// under way that will show it.
 func (l *Lease) Changed(acts []Act, node int) []Act {
 	if l.Invalidated(l.name.rules.Clock, node) {
 		return l.observe(acts, node)
@@ -125,7 +129,7 @@ func (l *Lease) observe(acts []Act, node int) []Act {
 	return append(acts, Act{Command: cmd, Tag: wire.Tag{What: Observe, Serial: last.serial, Node: uint16(node)}, To: l.to})
 }
 
-// Answered takes the answer to an observation. A late one may overtake the Reply that there was none in time.
+// Answered handles the answer to an observation. A late answer may overtake the Reply that none came in time.
 func (l *Lease) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	rules, node := l.name.rules, int(tag.Node)
 	clock, o := rules.Clock, l.form().Shows(reply)
@@ -143,8 +147,8 @@ func (l *Lease) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	return l.shown(acts)
 }
 
-// lasts records for how much longer a node holds the key: somebody may have cut its TTL. A renewal under way that the node has not answered
-// comes behind that.
+// lasts records for how much longer a node holds the key, because somebody may have cut its TTL. It records nothing
+// while the answer of the node to a renewal is awaited, because that renewal comes behind the cut.
 func (l *Lease) lasts(acts []Act, node int, now time.Time, ttl time.Duration) []Act {
 	ends := now.Add(ttl)
 	switch e := l.extensions; {
@@ -158,7 +162,7 @@ func (l *Lease) lasts(acts []Act, node int, now time.Time, ttl time.Duration) []
 	return acts
 }
 
-// shown records that an answer has shown something of the lock: it may have ended with that, or the next renewal may come sooner.
+// shown checks the lock after an answer about its key. The lock may have ended, or the next renewal may come sooner.
 func (l *Lease) shown(acts []Act) []Act {
 	now := l.name.rules.Clock.Now()
 	if l.Known() {
@@ -173,17 +177,19 @@ func (l *Lease) shown(acts []Act) []Act {
 	return acts
 }
 
-// Left is what a holder's hold leaves when it ends.
+// Left is the result of [Lease.Leave]. It says whether the lock is to be released.
 type Left uint8
 
-// What can be left.
+// The results.
 const (
-	Others  Left = iota // other holds of the same holder: nothing is to be done
-	None                // no hold: the release is to begin, unless the lock is left to who knows the token
-	Nothing             // the hold had ended before, and the release is under way or done
+	Others Left = iota // the holder has other holds: nothing is to be done
+	None               // no hold is left: the caller releases the lock, or leaves it to a process that knows the token
+	// Nothing means that the hold had ended before, and nothing is to be done. Another hold has the lock, or the release
+	// is under way or done.
+	Nothing
 )
 
-// Leave ends a hold. A hold that has ended before may be ended once more if its release had no quorum ([Lease.Unsure]).
+// Leave ends a hold. It ends a hold that has ended before once more if the release had no quorum ([Lease.Unsure]).
 func (l *Lease) Leave(now time.Time, h *quorum.Hold) Left {
 	switch {
 	case !h.Ended():

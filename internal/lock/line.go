@@ -7,16 +7,16 @@ import (
 	"github.com/quorumlock/quorumlock/internal/form"
 )
 
-// line has the calls that wait for a name in this process, in the order in which they came.
+// line is the list of the calls that wait for a name in this process, in the order in which they came.
 type line struct {
-	calls    []*Call   // the first contends for the lock
+	calls    []*Call   // the first is the head, which contends for the lock
 	side     []*Call   // calls with a side round, in no order
 	arrivals uint64    // how many calls have come
-	width    int       // how many side rounds for slots follow a round that was won
-	leftAt   time.Time // when a slot that was released here was left to others, though calls waited
+	width    int       // how many side rounds for slots may follow a round that was won
+	leftAt   time.Time // when a slot that was released here was last left to other processes, though calls waited
 }
 
-// want returns what the first call waits for.
+// want returns the Want of the head. It returns an empty Want if no call waits.
 func (l *line) want() *Want {
 	if len(l.calls) == 0 {
 		return new(Want)
@@ -24,7 +24,7 @@ func (l *line) want() *Want {
 	return l.calls[0].Want
 }
 
-// come counts a call.
+// come records that a call has come to the queue.
 func (l *line) come(c *Call) {
 	c.waits, c.arrived = true, l.arrivals
 	l.arrivals++
@@ -39,8 +39,9 @@ func (l *line) sideRound(c *Call) {
 	c.side = len(l.side)
 }
 
-// back records that a call has ended its round, and returns it if that was a side round. So the calls that do not wait, which have their
-// rounds too, can stay on the stack: the line keeps no pointer that it is passed here.
+// back records that the round of a call has ended. It returns the call if that was a side round, and nil otherwise. It
+// returns a pointer that the line already had, and the line does not keep c. So the calls that do not wait, which have
+// rounds too, can stay on the stack.
 func (l *line) back(c *Call) (own *Call) {
 	if c.side == 0 {
 		return nil
@@ -54,8 +55,8 @@ func (l *line) back(c *Call) (own *Call) {
 	return own
 }
 
-// rejoin puts a call that has lost a side round in front of those that came later, but not in front of one that tries. It reports whether the
-// call is the first now.
+// rejoin puts a call that has lost a side round in front of the calls that came later. If the head has a round under
+// way (tries), the call goes behind it. rejoin reports whether the call is the head now.
 func (l *line) rejoin(c *Call, tries bool) bool {
 	i := slices.IndexFunc(l.calls, func(o *Call) bool { return o.arrived > c.arrived })
 	if i < 0 {
@@ -68,8 +69,8 @@ func (l *line) rejoin(c *Call, tries bool) bool {
 	return i == 0
 }
 
-// followers takes the next calls out of the line that share the lock with a call that has won. Of calls for a slot it takes one more with
-// each win in a row, as each slot may be the last.
+// followers removes the next calls from the line that have the kind of a call that has won, and returns them. Of calls
+// for a slot it removes one more with each win in a row, because each slot may be the last.
 func (l *line) followers(kind form.Kind) []*Call {
 	l.width = min(l.width+1, maxWidth)
 	n := 0

@@ -1,10 +1,11 @@
-// Package lock is what a process does about one lock. A [Round] is one command for the nodes, and takes their answers; package quorum
-// counts them. A [Lease] is a lock that the nodes have granted, with the extensions and renewals of it. A [Name] has the Leases of a process
-// under one name, and the queue of the calls that wait for it.
+// Package lock decides which commands a process sends about one lock, and when. A [Round] is one command for the nodes,
+// and handles their answers; package quorum counts them. A [Lease] is a lock that the nodes have granted, with its
+// extensions and renewals. A [Name] has the Leases of a process under one name, and the queue of the calls that wait
+// for it.
 //
-// It does no I/O and starts no goroutine. What calls it serialises the inputs of a name, and those of its rounds and leases, with one
-// mutex, and carries out the Acts that come of each in order, before it releases the mutex: so no release overtakes its acquire, and
-// nothing that could create a key is sent behind the release of the lock.
+// The package does no I/O and starts no goroutine. Its caller serialises the inputs of a name, of its rounds and of its
+// leases with one mutex. The caller carries out the Acts of each input in order, before it releases the mutex. So no
+// release overtakes its acquire, and nothing that could create a key is sent behind the release of the lock.
 package lock
 
 import (
@@ -15,42 +16,46 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// Act is something to do.
+// Act is something that the caller has to do.
 type Act struct {
 	What    What
-	Tag     wire.Tag // of the reply; which node it is about
+	Tag     wire.Tag // of the reply; it also says which node the Command is for
 	Command *wire.Command
-	To      wire.Receiver // of the reply; nil: nobody, or what the queue sends. Without a Send: the round or lock that it is about
-	At      time.Time     // Send: Command must not be sent from then on, for [ErrOver]; zero means never. Wake: when
-	Raise   *quorum.Raise // what Command raises, if the tag says so
+	// To receives the reply. nil means that nobody does, unless the queue has sent the Command: then [Name.Answered]
+	// handles it. Without a Send, To is the round or lock that the Act is about.
+	To wire.Receiver
+	// For a Send, At is the instant from which the Command must not be sent, because of [ErrOver]. Zero means that there
+	// is none. For a Wake, At is the instant of the Tick.
+	At      time.Time
+	Raise   *quorum.Raise // the raise that Command carries out, if the tag says Raise
 	Call    *Call
 	Message *Message
 	Stuck   *Stuck
 }
 
-// What is what an Act does.
+// What names the action of an Act.
 type What uint8
 
-// The Acts.
+// The actions.
 const (
-	// Send sends Command. If the node does not take it, that is its answer, before the mutex is released. With the tag Vote it goes to
-	// [Round.Unsent], when the command has been sent to the other nodes.
+	// Send sends Command. If the node does not accept it, the refusal is its answer, before the mutex is released. With
+	// the tag Vote, [Round.Unsent] handles such nodes after the command was sent to the other nodes.
 	Send What = iota
-	// AwaitCleanUp calls Overdue when the node timeout of the round is over.
+	// AwaitCleanUp calls [Round.Overdue] when the node timeout of the round is over.
 	AwaitCleanUp
 	// Again calls [Round.Again] after the node timeout.
 	Again
-	// End ends the round To: it has come to its outcome, or is an extension that asks no node.
+	// End ends the round To, which has come to its outcome, or is an extension that asks no node.
 	End
-	// Renew schedules the next renewal of the lock of To, for when its Renewal says.
+	// Renew schedules the next renewal of the lock To, for the time that its Renewal says.
 	Renew
-	// Over ends what ends with the lock of To, which is over. It may come more than once.
+	// Over ends everything that depends on the lock To, which is over. It may come more than once.
 	Over
-	// Offer begins a round for Call with [Name.Ask].
+	// Offer begins a round for Call, with [Name.Ask] or [Name.Join].
 	Offer
 	// Foreign ends the wait of Call, as the lock cannot become free.
 	Foreign
-	// Wake calls Tick At, and not when it was asked for before.
+	// Wake calls [Name.Tick] at the instant At. It replaces the Wake before it.
 	Wake
 	// Publish publishes Message.
 	Publish
@@ -60,42 +65,42 @@ const (
 	Warn
 )
 
-// Message is a message to another process about the name. One that is lost costs time.
+// Message is a message to another process about the name. A message that is lost costs only time.
 type Message struct {
 	What  string   // Waits or Yours
-	To    string   // the owner part of the tokens of that process
-	Peers []string // other processes, see What
-	Node  int      // to publish it through, or AllNodes
+	To    string   // the owner part of the tokens of the receiving process
+	Peers []string // the owner parts of other processes, see What
+	Node  int      // the node to publish it through, or AllNodes
 }
 
-// AllNodes means that a message is published through every node.
+// AllNodes is the Node of a message that is published through every node.
 const AllNodes = -1
 
-// What a Message says.
+// The values of What in a Message.
 const (
 	Waits = "waits" // to the holder: the Peers wait
-	Yours = "yours" // to the next: the lock was released for it, and the Peers wait after it
+	Yours = "yours" // to the next process: the lock was released for it, and the Peers wait after it
 )
 
 // Call is a call that takes the lock.
 type Call struct {
 	Want     *Want
-	Metadata string    // in its tokens
-	Block    uint64    // how many numbers to reserve, unless it waits; 0 is one
-	Lost     bool      // it has lost a round, so it has the nodes observed before its next
-	Of       any       // who calls
+	Metadata string    // the metadata in its tokens
+	Block    uint64    // how many numbers a call that does not wait reserves. 0 means one
+	Lost     bool      // it lost a round before it waited, so the nodes are observed before its next round
+	Of       any       // the caller's record of the call
 	waits    bool      // it has a place in the queue
-	first    bool      // as the first, without being in the line: see [Name.First]
-	side     int       // 1 + its place among those with a side round; 0: it has none
-	arrived  uint64    // how many have come to the queue before
-	slot     wire.Slot // that was released for it; zero: none was
+	first    bool      // it is a first call, which is not in the line itself: see [Name.First]
+	side     int       // 1 + its place among the calls with a side round, or 0 if it has none
+	arrived  uint64    // how many calls had come to the queue before
+	slot     wire.Slot // the slot that was released for it, or zero if there is none
 }
 
-// Want is what a holder asks for.
+// Want is the set of properties of a lock that a call or a holder asks for.
 type Want struct {
 	TTL, Grace time.Duration
-	MaxHold    time.Duration // limits the renewals; NoLimit: nothing does
-	Slots      uint16        // of a kind that has slots: how many there are
+	MaxHold    time.Duration // the longest time for which renewals keep the lock; NoLimit means no limit
+	Slots      uint16        // how many slots there are, for a kind that has slots
 	Kind       form.Kind
 	Renewed    bool // the lock is renewed while the holder has it
 	Kept       bool // the lock is never handed off, because a caller may know its token
@@ -104,28 +109,28 @@ type Want struct {
 // NoLimit is a duration without end.
 const NoLimit = wire.NoTTL
 
-// Stuck means that keys without a TTL have been in the way for long.
+// Stuck is the report that keys without a TTL have been in the way for long.
 type Stuck struct {
-	Nodes     []int         // that have one
-	Unchanged time.Duration // for so long as many of them as prevent a majority have been the same
+	Nodes     []int         // the nodes that have such a key
+	Unchanged time.Duration // for how long such keys have been the same on too many nodes for a majority of the others
 }
 
-// Rules are the same for all names of a process.
+// Rules is the set of rules that are the same for all names of a process.
 type Rules struct {
 	Clock   quorum.Clock
 	Wall    func() time.Time // the time of day
 	Nodes   int
-	Timeout time.Duration // of a node, the longest
+	Timeout time.Duration // the longest timeout of a node
 	Self    string        // the owner part of the tokens that are made here
-	Form    form.Form     // of the locks that are taken, unless they are shared
-	Fenced  *form.Fenced  // of those that have a number
+	Form    form.Form     // the form of the locks that are taken, unless several share them
+	Fenced  *form.Fenced  // the form of the locks that have a fencing number
 	Broken  func(error)   // is told of a change of state that must not happen; nil in programs
 	Closed  func() bool   // reports whether only renewals may extend a lock
 	Drift   quorum.Drift
 	Pace    Pace
 }
 
-// FormOf returns the form of the locks of a kind. Slots counts if the kind has slots.
+// FormOf returns the form of the locks of a kind. slots counts only if the kind has slots.
 func (r *Rules) FormOf(k form.Kind, slots uint16) form.Form {
 	if k.Several() {
 		return form.Shared{Kind: k, Slots: slots}
@@ -133,8 +138,8 @@ func (r *Rules) FormOf(k form.Kind, slots uint16) form.Form {
 	return r.Form
 }
 
-// form returns the form of what a holder asks for.
+// form returns the form of the lock that is wanted.
 func (w *Want) form(r *Rules) form.Form { return r.FormOf(w.Kind, w.Slots) }
 
-// sight is the part of a Want that decides what is in its way.
+// sight returns the part of a Want that decides which locks are in its way.
 func (w *Want) sight() wire.Sight { return wire.Sight{Kind: uint8(w.Kind), Slots: w.Slots} }

@@ -8,26 +8,29 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// Name is what a process does about one name: the locks that it has under it, and the calls that wait for one. It is made in place,
+// Name is everything that a process has of one name: its locks, and the calls that wait for one. It is made in place,
 // and must not be copied.
 type Name struct {
 	rules  *Rules
 	key    string
-	tries  int32  // rounds of calls that do not wait
-	began  uint8  // how many locks have begun, counted round the end
+	tries  int32  // how many rounds of calls that do not wait have not ended
+	began  uint8  // how many locks have begun, modulo 256
 	first  bool   // a first call has a round under way: see First
-	leases *Lease // the first of those that were not over at the last look; each knows the next
-	queue  *queue // nil before a second call comes, or anything waits or heals
+	leases *Lease // the first of the locks that were not over when the list was pruned; each has the next
+	// queue is nil until it is needed: for a second call, a call that waits, a message of another process, or a key to
+	// heal.
+	queue *queue
 }
 
-// Begin begins with a key.
+// Begin makes n the Name of a key.
 func (n *Name) Begin(rules *Rules, key string) { n.rules, n.key = rules, key }
 
 // Key returns the key of the lock on the nodes.
 func (n *Name) Key() string { return n.key }
 
-// Ask begins a round for a call, which takes the lock under a token of its own. With fencing, the lock owns a block of numbers, of which
-// its fencing token is the last. Like the other inputs it appends what is to be done to acts. The replies are for to.
+// Ask begins a round in which a call takes the lock under a token of its own. With fencing, the lock owns a block of
+// numbers, and the nodes hold the last of them. Like the other inputs, Ask appends its Acts to acts. The replies are
+// for to.
 func (n *Name) Ask(acts []Act, a *Acquire, c *Call, token string, to wire.Receiver) []Act {
 	n.Join(a, c, token, to)
 	a.form.Acquire(&a.command, a.id, a.Ask)
@@ -35,7 +38,8 @@ func (n *Name) Ask(acts []Act, a *Acquire, c *Call, token string, to wire.Receiv
 	return a.send(acts, time.Time{})
 }
 
-// Join is Ask for a round that has a part in the command of another: see [Together].
+// Join makes the round of Ask, but sends nothing. So the round can have a part in a command for several names: see
+// [Together].
 func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
 	r, now, of := n.rules, n.rules.Clock.Now(), c.Want.form(n.rules)
 	a.Ask = form.Ask{TTL: c.Want.TTL, Block: c.Block}
@@ -63,13 +67,15 @@ func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
 	}
 }
 
-// Won takes up in l what the round of a call has won for a holder who wants w. The replies to what l sends are for to.
+// Won makes l the lock that the round of a call has won, for a holder who wants w. The replies to the commands of l are
+// for to.
 func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, l *Lease, to wire.Receiver) []Act {
 	r, id := n.rules, a.id
 	id.Number = a.votes.Fence()
 	if f, ok := a.form.(form.Numbered); ok {
 		now := r.Clock.Now()
-		if latest := a.grant.Start.Add(2 * r.Timeout); now.After(latest) { // however late this is, the nodes have granted it by then
+		// However late Won is called, the nodes have granted the number by latest.
+		if latest := a.grant.Start.Add(2 * r.Timeout); now.After(latest) {
 			now = latest
 		}
 		f.Won(now, a.Ask, id.Number)
@@ -90,7 +96,8 @@ func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, l *Lease, to wire.R
 	return n.queue.won(acts, r.Clock.Now(), c, l)
 }
 
-// Lost records that the round of a call was not won. A call that waits goes on, unless it leaves instead.
+// Lost records that the round of a call was not won. A call that waits goes on. If it does not want to, Leave follows
+// instead of Lost.
 func (n *Name) Lost(acts []Act, c *Call, a *Acquire) []Act {
 	if c.waits {
 		if !a.votes.Slots() {
@@ -105,7 +112,7 @@ func (n *Name) Lost(acts []Act, c *Call, a *Acquire) []Act {
 	return acts
 }
 
-// GiveBack releases what the round of a call has won, if it has. Nobody waits for the answers.
+// GiveBack releases the lock that the round of a call has won, if the round was won. Nobody waits for the answers.
 func (n *Name) GiveBack(acts []Act, a *Acquire) []Act {
 	if a.outcome != quorum.Done {
 		return acts
@@ -116,7 +123,9 @@ func (n *Name) GiveBack(acts []Act, a *Acquire) []Act {
 }
 
 // abandon releases a lock on the nodes that may hold it. Nobody waits for the answers.
-func abandon(acts []Act, f form.Form, id form.ID, redeliver time.Duration, nodes int, mayHold func(node int) bool) []Act {
+func abandon(
+	acts []Act, f form.Form, id form.ID, redeliver time.Duration, nodes int, mayHold func(node int) bool,
+) []Act {
 	release := new(wire.Command)
 	f.Release(release, id, redeliver)
 	for i := range nodes {
@@ -127,20 +136,23 @@ func abandon(acts []Act, f form.Form, id form.ID, redeliver time.Duration, nodes
 	return acts
 }
 
-// Adopt takes up in l what another has taken.
+// Adopt makes l a lock that somebody else has taken, for a holder who wants w.
 func (n *Name) Adopt(l *Lease, id form.ID, w *Want, lease quorum.Lease, to wire.Receiver) {
 	l.begin(n, id, w, lease, 0, to)
 }
 
-// Release begins the release of a lock that is over, on the nodes that may hold it. Behind it the next call has its turn, unless
-// others may have the lock by now: exclusive is false then. The replies are for to.
+// Release begins the release of a lock that is over, on the nodes that may hold it. exclusive is false if others may
+// have the lock by now. The next call has its turn behind the release if nobody else can have the lock. It also has its
+// turn then if the queue waits for the end of this lock. The replies are for to.
 func (n *Name) Release(acts []Act, l *Lease, r *Release, now time.Time, exclusive bool, to wire.Receiver) []Act {
-	r.Round = Round{machine: r.votes.Begin(&l.Lease, now), form: l.form(), id: l.ID(), grant: quorum.Grant{Start: now}, to: to}
+	r.Round = Round{
+		machine: r.votes.Begin(&l.Lease, now), form: l.form(), id: l.ID(), grant: quorum.Grant{Start: now}, to: to,
+	}
 	r.form.Release(&r.command, r.id, l.Longest())
 	return n.ended(r.send(acts, time.Time{}), l, exclusive)
 }
 
-// CleanUp releases, once, what a lock may have left that has ended by itself. Nobody waits for the answers.
+// CleanUp releases, once, the keys that a lock may have left when it ended by itself. Nobody waits for the answers.
 func (n *Name) CleanUp(acts []Act, l *Lease) []Act {
 	if !l.Leftovers(n.rules.Clock.Now()) {
 		return acts
@@ -162,7 +174,8 @@ func (n *Name) ended(acts []Act, l *Lease, exclusive bool) []Act {
 	return acts
 }
 
-// Detach leaves a lock on the nodes, which another process will release there. The calls that wait watch the nodes from now on.
+// Detach leaves a lock on the nodes for another process, which will release it there. From now on the calls that wait
+// watch the nodes.
 func (n *Name) Detach(acts []Act, l *Lease, h *quorum.Hold) []Act {
 	now := n.rules.Clock.Now()
 	l.Leave(now, h)
@@ -170,13 +183,13 @@ func (n *Name) Detach(acts []Act, l *Lease, h *quorum.Hold) []Act {
 	if l.acquire != nil {
 		l.acquire.detached = new(detached)
 	}
-	if q := n.queue; q != nil && q.holder == l { // else they watch the nodes already
+	if q := n.queue; q != nil && q.holder == l { // otherwise they watch the nodes already
 		return q.detached(acts, now)
 	}
 	return acts
 }
 
-// Changed takes the announcement of a node that the key may have changed.
+// Changed handles the announcement of a node that the key may have changed.
 func (n *Name) Changed(acts []Act, node int) []Act {
 	if n.queue != nil {
 		acts = n.queue.changed(acts, node)
@@ -189,7 +202,7 @@ func (n *Name) Changed(acts []Act, node int) []Act {
 	return acts
 }
 
-// Leases returns the locks that are not over.
+// Leases yields the locks of the name that were not over when the list was last pruned.
 func (n *Name) Leases(yield func(*Lease) bool) {
 	for l := n.leases; l != nil && yield(l); l = l.next {
 	}
@@ -197,7 +210,7 @@ func (n *Name) Leases(yield func(*Lease) bool) {
 
 // Idle reports whether nothing is lost if the name is forgotten.
 func (n *Name) Idle() bool {
-	if n.leases == nil && n.queue == nil { // as a rule
+	if n.leases == nil && n.queue == nil { // the usual case
 		return n.tries == 0 && !n.first
 	}
 	now := n.rules.Clock.Now()
@@ -205,7 +218,7 @@ func (n *Name) Idle() bool {
 	return n.tries == 0 && !n.first && n.leases == nil && (n.queue == nil || n.queue.discardable(now))
 }
 
-// prune forgets the locks that have ended by themselves.
+// prune forgets the locks that are over, and whose grace is over too.
 func (n *Name) prune(now time.Time) {
 	for l := &n.leases; *l != nil; {
 		if (*l).Exclusive(now) {
@@ -216,7 +229,7 @@ func (n *Name) prune(now time.Time) {
 	}
 }
 
-// forget drops a lock that is over. Of those that are shared there may be many: they are pruned later.
+// forget drops a lock that is over. Shared locks may be many, so prune drops them later.
 func (n *Name) forget(l *Lease) {
 	if l.shared() {
 		return

@@ -7,24 +7,24 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// try offers a round to the first call at once.
+// try offers a round to the head at once.
 func (q *queue) try(acts []Act) []Act {
 	q.begin()
 	return append(acts, Act{What: Offer, Call: q.line.calls[0]})
 }
 
-// begin begins a round of the first call. What is known of the nodes is out of date then.
+// begin begins a round of the head. It drops the knowledge of the nodes, which is out of date then.
 func (q *queue) begin() {
 	q.become(trying)
 	q.view.forget()
 }
 
-// next decides what the first call does now. A wake-up is a hint: it leads to an observation or to a round, and only the
+// next decides the next step of the head. A wake-up is a hint: it leads to an observation or to a round, and only a
 // round leads to the lock.
 func (q *queue) next(acts []Act, now time.Time) []Act {
 	wake := wakeUp{now: now}
 	switch {
-	case q.state == ours && len(q.line.calls) > 0 && wake.due(q.holder.Kept()): // it has ended by itself
+	case q.state == ours && len(q.line.calls) > 0 && wake.due(q.holder.Kept()): // the lock has ended by itself
 		q.over(now)
 		return q.try(acts)
 	case q.state != watching:
@@ -39,7 +39,7 @@ func (q *queue) next(acts []Act, now time.Time) []Act {
 	return wake.act(acts)
 }
 
-// mayTry reports whether a round begins. Else it plans what leads to one.
+// mayTry reports whether a round begins. Otherwise it plans the steps that lead to one.
 func (q *queue) mayTry(s survey, wake *wakeUp) bool {
 	need := quorum.Majority(len(q.view.nodes))
 	switch {
@@ -47,23 +47,24 @@ func (q *queue) mayTry(s survey, wake *wakeUp) bool {
 		return wake.due(q.pace.notBefore)
 	case s.free+s.changed >= need:
 		return wake.due(q.pace.notBefore) && q.mayTryUnseen(s, wake.now)
-	case s.awaited <= len(q.view.nodes)-need: // nobody will tell when a majority is free
+	case s.awaited <= len(q.view.nodes)-need: // no answer and no push will tell when a majority is free
 		return wake.due(q.pace.pollAt) && wake.due(q.pace.notBefore)
-	case q.view.mayBeBlocked() && wake.due(q.pace.pollAt): // a push will come, but not from where somebody's data may be
+	case q.view.mayBeBlocked() && wake.due(q.pace.pollAt): // no push will come from nodes that may hold somebody's data
 		q.pace.poll(wake.now)
 		q.view.observe((*nodeState).blind)
 	}
 	return false
 }
 
-// mayTryUnseen reports whether it is enough for a round that nodes have changed. Else one of them is observed before.
+// mayTryUnseen reports whether a round begins though some nodes have only pushed a change. Otherwise one of them is
+// observed first.
 func (q *queue) mayTryUnseen(s survey, now time.Time) bool {
 	switch {
 	case q.view.contended(now):
 		return true
 	case s.probing:
 	case s.probed || q.pace.wakes == 0:
-		q.pace.wakes++ // unless the round is won
+		q.pace.wakes++ // a round that is won sets this back to 0
 		return true
 	default:
 		first := slices.IndexFunc(q.view.nodes, func(n nodeState) bool { return n.changed })
@@ -72,10 +73,10 @@ func (q *queue) mayTryUnseen(s survey, now time.Time) bool {
 	return false
 }
 
-// wakeUp finds the earliest of the instants that something waits for.
+// wakeUp is the earliest instant (at) that something waits for, as seen from now.
 type wakeUp struct{ now, at time.Time }
 
-// due reports whether an instant has come, and plans a Tick for then if it has not.
+// due reports whether an instant has come. If it has not, due plans a Tick for it.
 func (w *wakeUp) due(at time.Time) bool {
 	if !w.now.Before(at) {
 		return true

@@ -6,21 +6,21 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// numbers is how many fencing numbers a round asks for, and above which one.
+// numbers is the basis of how many fencing numbers a round asks for, and of their lower bound.
 type numbers struct {
-	took  time.Duration // smoothed duration of the rounds that were won, from 0 on
+	took  time.Duration // smoothed duration of the rounds that were won; it starts at 0
 	floor uint64        // the highest number that a lost round was granted since the last round that was won
 }
 
-// block returns how many numbers to ask for in the round that begins: one for every two microseconds that rounds take. A process
-// asks in all, rounds that it does not win included, for half the microseconds at most that the rounds took which it has won, as the
-// estimate begins with 0 and lags. Rounds that win a name overlap by one at most, so that counters do not run ahead of the
-// clocks; see docs/safety.md.
+// block returns how many numbers the round that begins asks for: one for every two microseconds that rounds take. All
+// rounds of a process, lost ones included, ask for at most one number for every two microseconds that its won rounds
+// took. The estimate ensures that, because it starts at 0 and lags. A round that wins a name overlaps with one other
+// such round at most, so counters do not run ahead of the clocks; see docs/safety.md.
 func (n *numbers) block() uint64 {
 	return uint64(min(max(n.took.Microseconds()/2, 1), quorum.MaxBlock))
 }
 
-// won takes the duration of a round that was won.
+// won records the duration of a round that was won.
 func (n *numbers) won(took time.Duration) { n.took += (took - n.took) / 8 }
 
 // missed records that a round was not won. The numbers that it asked for are used up where they were granted.

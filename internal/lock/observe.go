@@ -8,27 +8,28 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// Answered takes the reply to what the queue has sent.
+// Answered handles the reply to a command that the queue has sent.
 func (n *Name) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	now, node := n.rules.Clock.Now(), int(tag.Node)
 	if tag.What == Heal {
 		return n.queue.healed(acts, now, node, reply.Answer == quorum.Yes)
 	}
-	return n.queue.observed(acts, now, node, tag.Sight, observation(n.rules.FormOf(form.Kind(tag.Sight.Kind), tag.Sight.Slots), reply))
+	return n.queue.observed(acts, now, node, tag.Sight,
+		observation(n.rules.FormOf(form.Kind(tag.Sight.Kind), tag.Sight.Slots), reply))
 }
 
-// observed takes the answer to an observation.
+// observed handles the answer to an observation.
 func (q *queue) observed(acts []Act, now time.Time, node int, sight wire.Sight, o Observation) []Act {
 	n := &q.view.nodes[node]
 	n.observing = false
 	switch waits := q.waits(now); {
-	case waits && sight != q.line.want().sight(): // another call is the first now, which sees it otherwise
+	case waits && sight != q.line.want().sight(): // the head is another call now, and other locks are in its way
 		n.toObserve = true
 		return q.next(acts, now)
 	case q.unattended(now):
 		n.update(now, o)
 		return q.heal(acts, now)
-	case !waits: // the round finds out
+	case !waits: // no call waits for observations now
 		return acts
 	}
 	changed, before := n.changed, q.view.token
@@ -54,7 +55,8 @@ func (q *queue) observed(acts []Act, now time.Time, node int, sight wire.Sight, 
 	return q.next(acts, now)
 }
 
-// sawHolder records that a majority holds the token that was seen, if it does: there was no split vote, and no win of this process.
+// sawHolder checks whether a majority holds the token that was seen. If so, the last round was not lost to a split
+// vote. If the token is another process's, the wins in a row of this process are over.
 func (q *queue) sawHolder(now time.Time, o *Observation, contended bool) {
 	if !q.view.held(o.Token) {
 		return
@@ -67,7 +69,8 @@ func (q *queue) sawHolder(now time.Time, o *Observation, contended bool) {
 	}
 }
 
-// healed takes the answer to the deletion of a key without a TTL. done is false if it was not deleted, or nobody knows.
+// healed handles the answer to the deletion of a key without a TTL. done is false if the key was not deleted, or if
+// that is not known.
 func (q *queue) healed(acts []Act, now time.Time, node int, done bool) []Act {
 	n := &q.view.nodes[node]
 	n.observing = false
@@ -82,9 +85,9 @@ func (q *queue) healed(acts []Act, now time.Time, node int, done bool) []Act {
 	return q.next(acts, now)
 }
 
-// changed takes the push that the key has changed on a node. Pushes come in order with the replies of that node. So a push that comes
-// before the answer to an observation is about what happened before it, and that answer is current. Most changes concern nobody, as
-// they were made here.
+// changed handles the push that the key has changed on a node. Pushes come in order with the replies of that node. So a
+// push that comes before the answer to an observation is about an earlier change, and that answer is current. Most
+// changes concern no call, because they were made here.
 func (q *queue) changed(acts []Act, node int) []Act {
 	n := &q.view.nodes[node]
 	n.noTTLFrom = time.Time{}
@@ -100,9 +103,9 @@ func (q *queue) changed(acts []Act, node int) []Act {
 	return q.next(acts, now)
 }
 
-// TrackingActive records that a node announces changes from now on, and that the key may have changed there before. It is about the
-// queue; [Name.Changed] observes the locks too. The queue observes the node once more. The answer to an observation that is under way
-// comes afterwards, so it is current.
+// TrackingActive records that a node announces changes from now on, and that the key may have changed there before. It
+// is about the queue only; [Lease.Changed] observes the key for a lock. The queue observes the node once more. The
+// answer to an observation that is under way comes afterwards, so it is current.
 func (n *Name) TrackingActive(acts []Act, node int) []Act {
 	if n.queue == nil {
 		return acts
@@ -112,7 +115,7 @@ func (n *Name) TrackingActive(acts []Act, node int) []Act {
 	return n.Tick(acts)
 }
 
-// TrackingLost records that the connection to a node has ended, so that changes may be missed.
+// TrackingLost records that the connection to a node has ended, so changes may go unnoticed.
 func (n *Name) TrackingLost(acts []Act, node int) []Act {
 	for l := n.leases; l != nil; l = l.next {
 		if l.Tracked {
@@ -126,8 +129,8 @@ func (n *Name) TrackingLost(acts []Act, node int) []Act {
 	return n.Tick(acts)
 }
 
-// Observation returns what is known of the key on a node, and since when it has been seen without a TTL, and unchanged; zero means that it
-// was not.
+// Observation returns the knowledge of the key on a node. noTTL is since when the key has been the same, without a TTL.
+// Zero means that it has not.
 func (n *Name) Observation(node int) (o Observation, noTTL time.Time) {
 	if n.queue == nil {
 		return o, noTTL

@@ -8,18 +8,19 @@ import (
 	"github.com/quorumlock/quorumlock/internal/token"
 )
 
-// queue has the calls that wait for a name. The first contends for the lock, and the others get their turn when it has got the lock
-// or gives up.
+// queue is the state of the calls that wait for a name. The first of them is the head, which contends for the lock. The
+// others get their turn when the head has got the lock or gives up.
 //
-// A lock that is released in this process goes to the first call: its round follows the release on the same connections. After some
-// wins in a row the turn passes to another process: to the peer that has waited for the longest, if any have announced themselves.
+// A lock that is released in this process goes to the head: its round follows the release on the same connections.
+// After some wins in a row the turn passes to another process. If any peers have announced themselves, it passes to the
+// peer that has waited for the longest.
 type queue struct {
 	key    string
 	rules  *Rules
 	state  state
-	holder *Lease    // that this process has, in state ours
-	since  time.Time // when it took that, or when the last was over
-	wantAt time.Time // when those who share the lock are told again that a writer waits; zero: they were not told
+	holder *Lease    // the lock that this process has, in state ours
+	since  time.Time // when a call here got the lock, or when the last lock here was over
+	wantAt time.Time // when the sharers are told again that a writer waits, or zero if they were not told
 
 	line    line
 	turn    turn
@@ -28,8 +29,8 @@ type queue struct {
 	numbers numbers
 }
 
-// Wait puts a call into the line, behind those that wait already. Its turn comes with an [Offer], and it leaves with Won, Pass, Leave or a
-// [Foreign].
+// Wait puts a call into the line, behind the calls that wait already. Its turn comes with an [Offer]. The call leaves
+// the line with Won, HandOff, Leave or a [Foreign].
 func (n *Name) Wait(acts []Act, c *Call) []Act {
 	q, now := n.queued(), n.rules.Clock.Now()
 	q.line.come(c)
@@ -55,8 +56,8 @@ func (n *Name) Wait(acts []Act, c *Call) []Act {
 	return q.try(acts)
 }
 
-// Leave takes a call out of the line, which gives up. If it had a round under way, that has been stopped, and the round of the next call
-// follows its release.
+// Leave removes a call that gives up from the line. If the call had a round under way, that has been stopped, and the
+// round of the next call follows its release.
 func (n *Name) Leave(acts []Act, c *Call) []Act {
 	q, now := n.queue, n.rules.Clock.Now()
 	q.line.back(c)
@@ -82,7 +83,7 @@ func (n *Name) Leave(acts []Act, c *Call) []Act {
 		return q.turn.pass(acts)
 	case first && q.state == trying:
 		return q.try(acts)
-	case first && q.line.want().sight() != c.Want.sight(): // which has seen the nodes otherwise
+	case first && q.line.want().sight() != c.Want.sight(): // other locks are in the way of the new head
 		q.reset()
 		q.view.forget()
 		q.view.observeAt = now
@@ -103,7 +104,7 @@ func (q *queue) refuse(acts []Act) []Act {
 	return q.unwant(acts)
 }
 
-// won records that a call won its round. The call is the first, unless it had a side round. It leaves the queue.
+// won records that a call won its round. The call is the head, unless it had a side round. It leaves the queue.
 func (q *queue) won(acts []Act, now time.Time, c *Call, l *Lease) []Act {
 	if q.line.back(c) != nil {
 		return acts
@@ -129,14 +130,15 @@ func (q *queue) won(acts []Act, now time.Time, c *Call, l *Lease) []Act {
 	return q.next(q.unwant(acts), now)
 }
 
-// reset drops what the rounds before have shown.
+// reset drops the results of the rounds before.
 func (q *queue) reset() {
 	q.pace.reset()
 	q.view.strangers.rounds = 0
 }
 
-// lost records that a call lost its round. If it is the first, all nodes have to be observed, unless the lock was released for it
-// during the round, or others poll: then another follows at once.
+// lost records that a call lost its round. A call that had a side round takes its place in the line again. The head
+// then observes all nodes, with two exceptions. If the lock was released for it during the round, or if others poll,
+// another round follows at once.
 func (q *queue) lost(acts []Act, now time.Time, c *Call) []Act {
 	q.line.width = 0
 	if own := q.line.back(c); own != nil {
@@ -146,7 +148,8 @@ func (q *queue) lost(acts []Act, now time.Time, c *Call) []Act {
 		if q.holds(now) { // a writer that came later has got the lock
 			return append(q.next(acts, now), Act{What: Listen})
 		}
-		acts = q.unwant(acts) // a writer that came later has said that, and has seen the nodes otherwise
+		// A writer that came later may have told the sharers that it waits. Other locks were in its way.
+		acts = q.unwant(acts)
 		q.view.forget()
 	}
 	q.over(now)
@@ -157,7 +160,7 @@ func (q *queue) lost(acts []Act, now time.Time, c *Call) []Act {
 	return q.watch(acts, now)
 }
 
-// watch plans an observation of all nodes, as a round was lost.
+// watch plans an observation of all nodes, because a call has lost its round.
 func (q *queue) watch(acts []Act, now time.Time) []Act {
 	q.become(watching)
 	q.pace.lost(now)
@@ -165,7 +168,7 @@ func (q *queue) watch(acts []Act, now time.Time) []Act {
 	return append(q.next(acts, now), Act{What: Listen})
 }
 
-// released records that this process has sent its release to the nodes. What is sent now comes behind it.
+// released records that this process has sent its release to the nodes. Commands that are sent now come behind it.
 func (q *queue) released(acts []Act, now time.Time) []Act {
 	q.over(now)
 	q.turn.passing, q.turn.freedAt = false, now
@@ -177,7 +180,7 @@ func (q *queue) released(acts []Act, now time.Time) []Act {
 	case q.state == watching && !kept && q.turn.again(q.view.contended(now)):
 		return q.try(acts)
 	case q.state == idle && len(q.turn.peers) == 0:
-		if q.turn.wins >= maxWins || kept { // peers that cannot reach us would never get it
+		if q.turn.wins >= maxWins || kept { // otherwise peers could not reach this process, and would never get the lock
 			acts = append(acts, Act{What: Listen})
 		}
 		return acts
@@ -192,7 +195,7 @@ func (q *queue) offerCourtesy(acts []Act, now time.Time) []Act {
 		q.view.nodes[i].forget()
 		q.view.nodes[i].changed = true
 	}
-	if len(q.turn.peers) > 0 { // observe before the first round
+	if len(q.turn.peers) > 0 { // observe a node before the first round
 		q.pace.wakes, q.pace.courtesy = 1, true
 	}
 	q.turn.wins, q.turn.until = 0, q.pace.courtesyEnds(now)
@@ -200,12 +203,12 @@ func (q *queue) offerCourtesy(acts []Act, now time.Time) []Act {
 	return append(q.next(q.turn.pass(acts), now), Act{What: Listen})
 }
 
-// detached records that the holder has left the lock on the nodes, for another process to release. The calls watch the nodes from now
-// on, as they do with any lock of another process.
+// detached records that the holder has left the lock on the nodes, for another process to release. From now on the
+// calls watch the nodes, as they do with any lock of another process.
 func (q *queue) detached(acts []Act, now time.Time) []Act {
 	q.over(now)
 	q.turn.passing, q.turn.wins = false, 0
-	if q.state == idle { // the first of those who come later finds out
+	if q.state == idle { // the next call that comes finds out
 		return acts
 	}
 	q.reset()
@@ -213,14 +216,15 @@ func (q *queue) detached(acts []Act, now time.Time) []Act {
 	return append(q.next(acts, now), Act{What: Listen})
 }
 
-// discardable reports whether nothing is lost without the queue: nobody waits, nobody holds what he got in this queue, and others have had
-// the time to take it. A lock that has expired may never be unlocked.
+// discardable reports whether nothing is lost without the queue. No call waits or has a side round, no call has a lock
+// from this queue, and others have had the time to take it. A lock that has expired does not count, because it may
+// never be unlocked.
 func (q *queue) discardable(now time.Time) bool {
 	return len(q.line.calls)+len(q.line.side) == 0 && !q.holds(now) && !now.Before(q.turn.until)
 }
 
-// Waiting returns the calls that wait, in the order in which they came, without a first call that has not lost a round. The caller does not
-// change it.
+// Waiting returns the calls that wait, in the order in which they came. It leaves out a first call that has not lost a
+// round. The caller must not change the result.
 func (n *Name) Waiting() []*Call {
 	switch {
 	case n.queue == nil:
@@ -231,15 +235,17 @@ func (n *Name) Waiting() []*Call {
 	return n.queue.line.calls
 }
 
-// Taken reports whether others, here or elsewhere, are known to have had the lock since an instant, or to have it: one of them has been
-// seen to hold a node, or it is their turn. Something waits, or has waited.
+// Taken reports whether others are known to have the lock, or to have had it since an instant: other calls here, or
+// other processes. It also returns true if some node was seen to hold the key, or if it is the turn of others. The name
+// must have a queue.
 func (n *Name) Taken(since time.Time) bool {
 	q, now := n.queue, n.rules.Clock.Now()
 	return q.state == ours || !q.since.Before(since) || now.Before(q.turn.until) ||
 		q.view.count(func(n *nodeState) bool { return n.Exists && !n.stays() }) > 0
 }
 
-// Holder returns the owner part of the holder's token and its metadata: of this process, or as a node has shown them last.
+// Holder returns the owner part of the holder's token, and its metadata. If this process does not have the lock, an
+// observation of a node has shown them.
 func (n *Name) Holder() (owner, metadata string) {
 	q := n.queue
 	if q == nil {
@@ -256,7 +262,7 @@ func (n *Name) Holder() (owner, metadata string) {
 	return "", ""
 }
 
-// block returns how many numbers the round of the first call asks for.
+// block returns how many numbers the round of the head asks for.
 func (q *queue) block() uint64 {
 	if q.rules.Pace.Handoff == 0 || len(q.line.calls) < 2 {
 		return 1

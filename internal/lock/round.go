@@ -14,38 +14,38 @@ import (
 
 // Round is one command for the nodes: an [Acquire], an [Extend] or a [Release]. It is made in place.
 type Round struct {
-	_        noCopy          // as answers come while it is in use, and afterwards
-	machine                  // nil: an extension that has not had its turn
-	acquire  *quorum.Acquire // which the machine is, of a round that asks for a lock
+	_        noCopy          // it must not be copied: answers come while it is in use, and afterwards
+	machine                  // nil means an extension that has not had its turn
+	acquire  *quorum.Acquire // the machine of a round that asks for a lock; nil in other rounds
 	form     form.Form
-	id       form.ID // of the lock; an acquire has no number yet
+	id       form.ID // identifies the lock; in an acquire it has no number yet
 	grant    quorum.Grant
-	lease    *Lease // that is extended
+	lease    *Lease // the lock that is extended; nil in other rounds
 	to       wire.Receiver
 	command  wire.Command
 	reasons  []error   // reasons[i] is why node i did not say yes; nil while there is none
-	detached *detached // what it has won was left to another process; nil if not
+	detached *detached // not nil if the lock that it has won was left to another process
 	outcome  quorum.Outcome
 	stopped  stopped
-	twice    bool // it has come to an outcome once more
+	twice    bool // the machine has come to a second outcome
 }
 
-// stopped is what has ended the wait for an outcome.
+// stopped is the reason why the wait for an outcome ended early.
 type stopped uint8
 
 const (
-	notStopped stopped = iota // or only when the outcome was there
-	givenUp                   // the caller does not wait on
+	notStopped stopped = iota // it did not end, or only when the outcome was there
+	givenUp                   // the caller no longer waits
 	overdue                   // the node timeout is over
 )
 
-// noCopy has go vet report copies.
+// noCopy is a type whose copies go vet reports.
 type noCopy struct{}
 
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// machine is what all kinds need of their votes.
+// machine is the set of methods of a machine of package quorum that all rounds need.
 type machine interface {
 	Vote(clock quorum.Clock, node int, answer quorum.Answer, server string) quorum.Actions
 	Late(clock quorum.Clock, node int, answer quorum.Answer, server string) quorum.Actions
@@ -56,12 +56,12 @@ type machine interface {
 	Duplicate(node int) (of int, ok bool)
 }
 
-// What is sent, in the tags of the replies.
+// The commands, as the tags of the replies name them.
 const (
 	Vote      uint8 = iota // the command of a round
-	Raise                  // of a fencing token
+	Raise                  // the raise of a fencing token, or the return of a slot
 	CleanUp                // the release that follows a lost acquire
-	Look                   // the observation of what is in the way of a lost acquire
+	Look                   // the observation of the key that is in the way of a lost acquire
 	Observe                // an observation, for the [Lease]
 	Forgotten              // nobody wants the reply
 	Watch                  // an observation, for the [Name]
@@ -69,35 +69,36 @@ const (
 	Detached               // the observation of a lock that was left to another process
 )
 
-// Acquire takes a lock that nobody holds.
+// Acquire is a round that takes a lock that nobody holds.
 type Acquire struct {
 	Round
 	votes quorum.Acquire
 	Ask   form.Ask
 }
 
-// Votes is the machine of the round.
+// Votes returns the machine of the round.
 func (a *Acquire) Votes() *quorum.Acquire { return &a.votes }
 
-// Release releases a lock that is over, see [Name.Release].
+// Release is a round that releases a lock that is over, see [Name.Release].
 type Release struct {
 	Round
 	votes quorum.Release
 }
 
-// ID returns what identifies the lock on the servers.
+// ID returns the identity of the lock on the servers.
 func (r *Round) ID() form.ID { return r.id }
 
-// Grant returns what is asked for; its Start is that of the round.
+// Grant returns the grant that the round asks for. Its Start is that of the round.
 func (r *Round) Grant() quorum.Grant { return r.grant }
 
-// Outcome returns what the round has come to; Undecided also if it is an extension that has ended without asking the nodes.
+// Outcome returns the outcome of the round. It is also Undecided if the round is an extension that has ended without
+// asking the nodes.
 func (r *Round) Outcome() quorum.Outcome { return r.outcome }
 
 // Asking reports whether some node has not answered the command.
 func (r *Round) Asking() bool { return r.Pending() > 0 }
 
-// Verify returns what must not be, if it is.
+// Verify returns an error if the round has ended twice.
 func (r *Round) Verify() error {
 	if r.twice {
 		return errTwice
@@ -115,7 +116,7 @@ func (r *Round) send(acts []Act, until time.Time) []Act {
 	return acts
 }
 
-// Answered takes the answer of a node to what the round has sent.
+// Answered handles the answer of a node to a command of the round.
 func (r *Round) Answered(acts []Act, clock quorum.Clock, tag wire.Tag, reply *wire.Reply) []Act {
 	i := int(tag.Node)
 	switch {
@@ -123,8 +124,9 @@ func (r *Round) Answered(acts []Act, clock quorum.Clock, tag wire.Tag, reply *wi
 		return r.stillHolds(acts, tag, reply)
 	case tag.What == Look:
 		r.Note(i, r.inTheWay(reply))
-	case tag.What != CleanUp, r.Answer(i) == quorum.No && (errors.Is(reply.Err, nodeerr.ErrForeign) || errors.Is(reply.Err, nodeerr.ErrNoExpiry)):
-		r.Note(i, reply.Err) // of a clean-up if it says more than that the key is there
+	case tag.What != CleanUp, r.Answer(i) == quorum.No &&
+		(errors.Is(reply.Err, nodeerr.ErrForeign) || errors.Is(reply.Err, nodeerr.ErrNoExpiry)):
+		r.Note(i, reply.Err) // of a clean-up only if it says more than that the key exists
 	}
 	switch {
 	case tag.What == Raise:
@@ -141,7 +143,8 @@ func (r *Round) Answered(acts []Act, clock quorum.Clock, tag wire.Tag, reply *wi
 	return r.apply(acts, r.Vote(clock, i, reply.Answer, reply.Server))
 }
 
-// Unsent records that some nodes did not accept the command, when the others have it. [Round.Note] notes why.
+// Unsent records that some nodes did not accept the command, after it was sent to the others. [Round.Note] has noted
+// why.
 func (r *Round) Unsent(acts []Act, clock quorum.Clock, nodes []int) []Act {
 	if r.acquire != nil {
 		return r.apply(acts, r.acquire.Unsent(clock, nodes))
@@ -152,7 +155,7 @@ func (r *Round) Unsent(acts []Act, clock quorum.Clock, nodes []int) []Act {
 	return acts
 }
 
-// GiveUp ends the wait for the outcome, as the caller does not wait on; what has been sent goes on.
+// GiveUp ends the wait for the outcome, because the caller no longer waits. Commands that have been sent go on.
 func (r *Round) GiveUp(acts []Act, clock quorum.Clock) []Act {
 	if r.machine == nil {
 		return r.lease.withdraw(acts, r)
@@ -160,7 +163,8 @@ func (r *Round) GiveUp(acts []Act, clock quorum.Clock) []Act {
 	return r.stop(acts, clock, givenUp)
 }
 
-// Overdue ends the wait for the outcome, as the node timeout of the round is over; what has been sent goes on.
+// Overdue ends the wait for the outcome, because the node timeout of the round is over. Commands that have been sent go
+// on.
 func (r *Round) Overdue(acts []Act, clock quorum.Clock) []Act {
 	return r.stop(acts, clock, overdue)
 }
@@ -172,7 +176,7 @@ func (r *Round) stop(acts []Act, clock quorum.Clock, by stopped) []Act {
 	return r.apply(acts, r.Stop(clock))
 }
 
-// apply makes Acts of what the machine decides.
+// apply turns the decisions of the machine into Acts.
 func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 	var observe *wire.Command
 	if len(decided.Release) > 0 {
@@ -224,7 +228,8 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 	return acts
 }
 
-// inTheWay returns what an observation says about a node that has said no, if it is more than that the key is held.
+// inTheWay returns the reason that an observation shows for the no of a node. It returns nil if the observation shows
+// only that the key is held.
 func (r *Round) inTheWay(reply *wire.Reply) error {
 	switch o := r.form.Shows(reply); {
 	case o.Foreign && o.TTL > 0:
@@ -245,7 +250,7 @@ func (r *Round) noExpiry() bool {
 	return slices.ContainsFunc(r.reasons, func(err error) bool { return errors.Is(err, nodeerr.ErrNoExpiry) })
 }
 
-// Note notes why a node did not say yes; nil means that it did.
+// Note notes why a node did not say yes. A nil error means that it did, and notes nothing.
 func (r *Round) Note(node int, err error) {
 	if err == nil {
 		return
@@ -256,29 +261,31 @@ func (r *Round) Note(node int, err error) {
 	r.reasons[node] = err
 }
 
-// missing is why a node has not answered yet. While the round goes on, that is said to a caller who does not wait for its outcome.
+// missing returns why a node has not answered yet. While the round goes on, only a caller who does not wait for its
+// outcome gets this reason.
 func (r *Round) missing() error {
 	switch {
 	case r.stopped == overdue:
 		return nodeerr.ErrTimeout
-	case r.stopped == givenUp, r.outcome == quorum.Undecided, r.lease != nil && r.outcome == quorum.TooLate: // the deadline has decided
+	// The deadline decides an extension that is TooLate.
+	case r.stopped == givenUp, r.outcome == quorum.Undecided, r.lease != nil && r.outcome == quorum.TooLate:
 		return nodeerr.ErrUnanswered
 	}
 	return nodeerr.ErrUnneeded
 }
 
-// Reason returns why the yes of a node is missing; nil if it counted. That of a server which has voted for another node is missing
-// for that ([Round.Duplicate]).
+// Reason returns why the yes of a node is missing. nil means that it counted. If the server of the node has voted for
+// another node, that is why: [Round.Duplicate] reports it, and has to be asked before.
 func (r *Round) Reason(i int) error {
 	answer := r.Answer(i)
 	switch {
 	case answer == quorum.Pending:
 		return r.missing()
-	case i < len(r.reasons) && r.reasons[i] != nil: // also if it said yes and the raise failed
+	case i < len(r.reasons) && r.reasons[i] != nil: // also if the node said yes and the raise failed
 		return r.reasons[i]
-	case answer == quorum.Recreated: // the node has said yes, which does not count
+	case answer == quorum.Recreated: // the node said yes, which does not count
 		return errMaybeRecreated
-	case answer != quorum.Yes: // counted as no without having been asked
+	case answer != quorum.Yes: // the node was counted as no without being asked
 		return errNeverAcquired
 	}
 	if r.acquire != nil {
@@ -303,7 +310,7 @@ var (
 	errNeverAcquired = fmt.Errorf("%w: the acquire was never sent", nodeerr.ErrAbsent)
 	// errAhead is about a node that has granted the lock with a higher number than the token on which the others agreed.
 	errAhead = errors.New("granted a different fencing number from the others")
-	// errOtherSlot is about one that has granted another slot than the others.
+	// errOtherSlot is about a node that has granted another slot than the others.
 	errOtherSlot = fmt.Errorf("%w: granted another slot than the others", nodeerr.ErrFull)
 	// errMaybeRecreated is about a node that holds the lock, but maybe not since it was taken.
 	errMaybeRecreated = fmt.Errorf("%w, or may have been", nodeerr.ErrRecreated)

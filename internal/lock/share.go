@@ -7,17 +7,19 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// Calls that share a lock wait in the queue of all calls of the name, behind those before them. But they do not wait for each other. One that
-// finds the queue empty has a side round at once, and so do those behind one that has won. One that loses its side round takes its place again.
+// Calls that share a lock wait in the queue of all calls of the name, behind the calls before them. But they do not
+// wait for each other. A call that finds the queue empty has a side round at once. When a call has won, the calls
+// behind it that share the lock have side rounds too. A call that loses its side round takes its place again.
 
-// leaveEvery is how often a process leaves a slot that it releases to the first process that hears of it, though calls of its own wait. So slots that
-// are held for long go to any process, and those that go from hand to hand do not wait for a round trip each time.
+// leaveEvery is how often a process leaves a slot that it releases to others, though calls of its own wait. The first
+// process that hears of the release gets it. So a slot that is held for longer may go to any process. A slot that
+// changes hands faster within this process does not wait for a round trip each time.
 const leaveEvery = 100 * time.Millisecond
 
-// maxWidth bounds the rounds for slots that begin together.
+// maxWidth is the highest number of rounds for slots that begin together.
 const maxWidth = 64
 
-// wantEvery is how often a writer says that it waits, while those who share the lock are in its way.
+// wantEvery is how often a writer says that it waits, while sharers of the lock are in its way.
 const wantEvery = time.Second
 
 // trySide begins a side round.
@@ -26,11 +28,12 @@ func (q *queue) trySide(acts []Act, c *Call) []Act {
 	return append(acts, Act{What: Offer, Call: c})
 }
 
-// vacated records that the release of a slot has been sent. If the next call waits for one, its round follows, and asks for that slot
-// first. Every 100 ms the slot goes to the process that hears of the release first.
+// vacated records that this process has sent the release of a slot. If the next call waits for a slot, its round
+// follows, and asks for that slot first. Once in [leaveEvery] the slot goes to the process that hears of the release
+// first.
 func (q *queue) vacated(acts []Act, now time.Time, slot wire.Slot) []Act {
 	i := 0
-	if q.state == trying && q.line.want().Kind.HasSlots() { // nobody passes by a writer
+	if q.state == trying && q.line.want().Kind.HasSlots() { // no call overtakes a writer
 		i = 1
 	}
 	if len(q.line.calls) <= i || !q.line.calls[i].Want.Kind.HasSlots() {
@@ -47,8 +50,8 @@ func (q *queue) vacated(acts []Act, now time.Time, slot wire.Slot) []Act {
 	return q.trySide(acts, c)
 }
 
-// start returns the slot that the nodes are to look at first: that which was released for the call, or any, so that callers do not all
-// ask for the same.
+// start returns the index of the slot that the nodes look at first. That is the slot that was released for the call.
+// Without one it is a random slot, so that callers do not all ask for the same.
 func (c *Call) start(r *Rules) int {
 	slot, slots := c.slot, c.Want.Slots
 	c.slot = 0
@@ -58,7 +61,7 @@ func (c *Call) start(r *Rules) int {
 	return int(r.Pace.Random(time.Duration(slots)))
 }
 
-// tell tells those who share the lock that a writer waits, while some of them are in its way.
+// tell tells the sharers of the lock that a writer waits, while some of them are in its way.
 func (q *queue) tell(acts []Act, wake *wakeUp) []Act {
 	if q.line.want().Kind.Several() || !q.view.shared() || !wake.due(q.wantAt) {
 		return acts
@@ -68,7 +71,7 @@ func (q *queue) tell(acts []Act, wake *wakeUp) []Act {
 	return q.sendAll(acts, form.Want(q.key))
 }
 
-// WantChanged takes the announcement of a node that a writer waits, or no longer waits.
+// WantChanged handles the announcement of a node that a writer waits, or no longer waits.
 func (n *Name) WantChanged(acts []Act, node int) []Act {
 	if n.queue == nil || !n.queue.line.want().Kind.Several() {
 		return acts
@@ -76,7 +79,7 @@ func (n *Name) WantChanged(acts []Act, node int) []Act {
 	return n.queue.changed(acts, node)
 }
 
-// unwant tells those who share the lock that no writer waits any longer.
+// unwant tells the sharers of the lock that no writer waits any longer.
 func (q *queue) unwant(acts []Act) []Act {
 	if q.wantAt.IsZero() {
 		return acts

@@ -5,32 +5,32 @@ import (
 	"time"
 )
 
-// state is what the first call does. Time alone changes no state: the lock of this process may have expired in state ours, until an input
-// finds that.
+// state is the activity of the head of the queue. Time alone changes no state: in state ours the lock of this process
+// may have expired, until an input finds that.
 //
-// docs/design.md has the table, which is made from this file.
+// docs/design.md has the table of the states, which is made from this file.
 type state uint8
 
 const (
 	idle     state = iota // no call waits, and this process does not have the lock
-	trying                // the first call has a round under way
-	watching              // the first call waits for what the nodes show, or for the end of a pause
-	ours                  // this process has the lock; the first call, if any, waits for its end
+	trying                // the head has a round under way
+	watching              // the head waits for answers or pushes of the nodes, or for the end of a pause
+	ours                  // this process has the lock; the head, if there is one, waits for its end
 )
 
 func (s state) String() string { return [...]string{"idle", "trying", "watching", "ours"}[s] }
 
-// legal holds the changes that may happen: from the state of the row to that of the column. A change to the same state is another round, or
-// another reason to watch.
+// legal is the table of the changes that may happen: from the state of the row to that of the column. A change to the
+// same state is another round, or another reason to watch.
 var legal = [...][4]bool{
 	//        idle   trying watching ours
 	idle:     {false, true, true, false},
 	trying:   {true, true, true, true},
-	watching: {true, true, true, true}, // to ours when the lock is handed off that a call has taken which did not wait
+	watching: {true, true, true, true}, // to ours when a lock is handed off that a call outside the queue took
 	ours:     {true, false, true, false},
 }
 
-// become changes the state.
+// become changes the state. It reports a change that legal does not allow.
 func (q *queue) become(s state) {
 	if !legal[q.state][s] && q.rules.Broken != nil {
 		q.rules.Broken(fmt.Errorf("the queue of %q changes from %v to %v", q.key, q.state, s))
@@ -38,7 +38,7 @@ func (q *queue) become(s state) {
 	q.state = s
 }
 
-// rest is the state without a round and without the lock.
+// rest returns the state without a round and without the lock.
 func (q *queue) rest() state {
 	if len(q.line.calls) > 0 {
 		return watching
@@ -46,7 +46,7 @@ func (q *queue) rest() state {
 	return idle
 }
 
-// settle follows when calls have left the line: without any, nothing is tried or watched.
+// settle makes the queue idle if no call is left in the line and this process does not have the lock.
 func (q *queue) settle() {
 	if len(q.line.calls) == 0 && q.state != ours {
 		q.become(idle)
@@ -56,7 +56,7 @@ func (q *queue) settle() {
 // acquired records that this process has the lock.
 func (q *queue) acquired(now time.Time, l *Lease) {
 	for i := range q.view.nodes {
-		q.view.nodes[i].noTTLFrom = time.Time{} // changes are not followed while the lock is held here
+		q.view.nodes[i].noTTLFrom = time.Time{} // this process does not follow changes while it has the lock
 	}
 	q.become(ours)
 	q.holder, q.since = l, now
@@ -71,23 +71,23 @@ func (q *queue) over(now time.Time) {
 	}
 }
 
-// expire ends state ours if nobody waits for its end and the lock has expired.
+// expire ends state ours if the lock has expired and no call waits for its end.
 func (q *queue) expire(now time.Time) {
 	if len(q.line.calls) == 0 && !q.holds(now) {
 		q.over(now)
 	}
 }
 
-// holds reports whether this process has the lock, as far as it knows.
+// holds reports whether this process has a lock whose key a majority of the nodes still keeps.
 func (q *queue) holds(now time.Time) bool { return q.state == ours && now.Before(q.holder.Kept()) }
 
-// waits reports whether the first call waits for what the nodes show: also if the lock of this process has expired and next has not found
-// that yet.
+// waits reports whether the head waits for answers or pushes of the nodes. In state ours it does so when the lock of
+// this process has expired, and next has not found that yet.
 func (q *queue) waits(now time.Time) bool {
 	return q.state == watching || q.state == ours && len(q.line.calls) > 0 && !q.holds(now)
 }
 
-// Verify returns an error if the queue is not as its state says.
+// Verify returns an error if the queue does not match its state.
 func (n *Name) Verify() error {
 	q := n.queue
 	if q == nil {
@@ -96,8 +96,10 @@ func (n *Name) Verify() error {
 	if n.first != (q.state == trying && q.line.calls[0] == nobody) {
 		return fmt.Errorf("the queue of %q is %v, and a first call tries: %t", q.key, q.state, n.first)
 	}
-	if waits := len(q.line.calls) > 0; q.state == idle && waits || (q.state == trying || q.state == watching) && !waits || (q.state == ours) != (q.holder != nil) {
-		return fmt.Errorf("the queue of %q is %v with %d calls; this process has the lock: %t", q.key, q.state, len(q.line.calls), q.holder != nil)
+	if waits := len(q.line.calls) > 0; q.state == idle && waits ||
+		(q.state == trying || q.state == watching) && !waits || (q.state == ours) != (q.holder != nil) {
+		return fmt.Errorf("the queue of %q is %v with %d calls; this process has the lock: %t",
+			q.key, q.state, len(q.line.calls), q.holder != nil)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// warnAfter is for how long keys without a TTL have been unchanged when that is logged.
+// warnAfter is how long keys without a TTL have to be unchanged before that is logged.
 const warnAfter = 10 * time.Second
 
 // warn logs once that keys without a TTL keep the calls waiting.
@@ -22,8 +22,9 @@ func (q *queue) warn(acts []Act, wake *wakeUp) []Act {
 	return acts
 }
 
-// ask begins the observations, and the deletions of keys that have been seen without a TTL for long enough. Such a key is observed
-// once more before: after a pause of this process a push that it has changed may not have been read yet.
+// ask begins the observations that are planned, and the deletions of keys that have been seen without a TTL for long
+// enough. It observes such a key once more before the deletion. After a pause of this process, the push of a change may
+// not have been read yet.
 func (q *queue) ask(acts []Act, wake *wakeUp) []Act {
 	var observe *wire.Command
 	want := q.line.want()
@@ -47,9 +48,9 @@ func (q *queue) ask(acts []Act, wake *wakeUp) []Act {
 	return acts
 }
 
-// denied records that a call that does not wait was refused because of a key without a TTL. If nobody waits, such calls do the
-// healing: the first one that comes when the key has been the same for long enough has it deleted. All nodes are
-// observed eight times in that time at most.
+// denied records that a call that does not wait was refused because of a key without a TTL. If nobody waits, such calls
+// do the healing. The first call that comes when the key has been the same for long enough deletes it. In that time all
+// nodes are observed eight times at most.
 func (q *queue) denied(acts []Act, now time.Time) []Act {
 	if !q.unattended(now) {
 		return acts
@@ -61,17 +62,17 @@ func (q *queue) denied(acts []Act, now time.Time) []Act {
 	return q.heal(acts, now)
 }
 
-// unattended reports whether keys without a TTL are healed though nobody waits.
+// unattended reports whether keys without a TTL are healed though no call waits.
 func (q *queue) unattended(now time.Time) bool {
 	return q.rules.Pace.Heal > 0 && len(q.line.calls) == 0 && !q.holds(now)
 }
 
-// heal is ask while nobody waits: nothing is done later by itself.
+// heal calls ask while no call waits. It plans nothing for later.
 func (q *queue) heal(acts []Act, now time.Time) []Act {
 	return append(q.ask(acts, &wakeUp{now: now}), Act{What: Listen})
 }
 
-// Healing reports whether it is remembered since when a key has had no TTL.
+// Healing reports whether the queue remembers since when a key has had no TTL, in order to delete it.
 func (n *Name) Healing() bool {
 	return n.queue != nil && n.rules.Pace.Heal > 0 && n.queue.view.count((*nodeState).hasNoTTL) > 0
 }

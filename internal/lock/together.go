@@ -9,12 +9,13 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// The locks of several names are taken together: one command takes all of them on a node, or none. Each name has a round of its own
-// ([Name.Join]), with the same token, in which the node's answer is a vote. So a lock is granted, released and raised as any other, and
-// all that is new is that a caller who has not won all of them gives back those that he has.
+// The locks of several names are taken together: one command takes all of them on a node, or none. Each name has a
+// round of its own ([Name.Join]). All rounds have the same token, and the node's answer is a vote in each of them. So a
+// lock is granted, released and raised like any other. Only one thing is new: a caller that has not won all of the
+// locks gives back the locks that it has won.
 
-// Together makes the command for rounds that have one token, of which each has a part. It asks for all of them at the time of the first: the
-// process may have learnt another since.
+// Together makes the command for rounds that have one token. Each of the rounds has a part in it. The command asks for
+// all locks with the time estimate of the first round, because the process may have learnt another estimate since.
 func Together(c *wire.Command, rounds []*Acquire) {
 	ids, asks := make([]form.ID, len(rounds)), make([]form.Ask, len(rounds))
 	for i, a := range rounds {
@@ -25,9 +26,9 @@ func Together(c *wire.Command, rounds []*Acquire) {
 	c.WantsLate = true // see detached
 }
 
-// Part returns what the reply to the command is for the round of one of the names.
+// Part returns the part of the reply that is for the round of name i.
 func Part(reply *wire.Reply, i int) *wire.Reply {
-	if reply.Each == nil { // the server has not carried it out, as far as is known
+	if reply.Each == nil { // the server is not known to have carried out the command
 		return reply
 	}
 	part := reply.Each[i]
@@ -40,7 +41,7 @@ func AllWon(outcomes []quorum.Outcome) bool {
 	return !slices.ContainsFunc(outcomes, func(o quorum.Outcome) bool { return o != quorum.Done })
 }
 
-// Others returns how many nodes have said that others hold the key.
+// Others returns how many nodes have said no because others hold the key of this name.
 func (a *Acquire) Others() (count int) {
 	for node := range a.Nodes() {
 		if a.Answer(node) == quorum.No && !errors.Is(a.Reason(node), form.ErrOthersHeld) {
@@ -50,12 +51,13 @@ func (a *Acquire) Others() (count int) {
 	return count
 }
 
-// InTheWay returns which of the names is the first that others hold on too many nodes for a majority, and which is the first that they hold
-// on any node; -1 means none.
+// InTheWay returns the index of the first name that others hold on too many nodes for a majority. It also returns the
+// index of the first name that others hold on any node. -1 means none.
 func InTheWay(others []int, nodes int) (blocked, named int) {
 	return slices.IndexFunc(others, func(n int) bool { return Blocks(n, nodes) }),
 		slices.IndexFunc(others, func(n int) bool { return n > 0 })
 }
 
-// Blocks reports whether others hold a name on too many nodes for a majority. On fewer, a release may be under way.
+// Blocks reports whether others hold a name on too many nodes for a majority. If they hold it on fewer nodes, a release
+// may be under way.
 func Blocks(others, nodes int) bool { return nodes-others < quorum.Majority(nodes) }

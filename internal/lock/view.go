@@ -8,21 +8,21 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// observeEvery bounds the time without an observation. Pushes are lost without a sign if the server's machine is gone and
-// the connection is idle: TCP notices that when something is sent.
+// observeEvery is the longest time without an observation. A push may be lost without a sign if the server's machine is
+// gone and the connection is idle. TCP notices that only when something is sent.
 const observeEvery = 30 * time.Second
 
-// view is what is known of the key on the nodes.
+// view is the knowledge of the key on the nodes.
 type view struct {
 	nodes     []nodeState
-	token     string    // the token that was observed last; its holder has been told that calls wait here
-	observeAt time.Time // when all nodes are observed
+	token     string    // the token that was observed last; its holder knows by a message that calls wait here
+	observeAt time.Time // when all nodes are observed next
 	healAt    time.Time // from then on a call that does not wait begins observations of all nodes
-	warned    bool      // that keys without a TTL are in the way
+	warned    bool      // a warning about keys without a TTL was logged
 	strangers strangers // the clients of other libraries
 }
 
-// count returns of how many nodes something is known.
+// count returns the number of nodes for which is returns true.
 func (v *view) count(is func(n *nodeState) bool) (count int) {
 	for i := range v.nodes {
 		if is(&v.nodes[i]) {
@@ -32,12 +32,12 @@ func (v *view) count(is func(n *nodeState) bool) (count int) {
 	return count
 }
 
-// majority reports whether something is known of a majority of the nodes.
+// majority reports whether is returns true for a majority of the nodes.
 func (v *view) majority(is func(n *nodeState) bool) bool {
 	return v.count(is) >= quorum.Majority(len(v.nodes))
 }
 
-// blocked reports whether something is known of too many nodes for a majority of the others.
+// blocked reports whether is returns true for too many nodes for a majority of the others.
 func (v *view) blocked(is func(n *nodeState) bool) bool {
 	return len(v.nodes)-v.count(is) < quorum.Majority(len(v.nodes))
 }
@@ -52,17 +52,18 @@ func (v *view) held(token string) bool {
 	return v.majority(func(n *nodeState) bool { return n.Exists && n.Token == token })
 }
 
-// shared reports whether some node holds the key for several.
+// shared reports whether the key on some node holds a mark.
 func (v *view) shared() bool {
 	return v.count(func(n *nodeState) bool { return n.Exists && form.IsMark(n.Token) }) > 0
 }
 
-// mayBeBlocked reports whether somebody's data leaves no majority if it is also on the nodes of which nothing will be known.
+// mayBeBlocked reports whether somebody's data may be on too many nodes for a majority of the others. It counts the
+// blind nodes as if they held such data.
 func (v *view) mayBeBlocked() bool {
 	return v.blocked(func(n *nodeState) bool { return n.isForeign() || n.blind() })
 }
 
-// forget drops what was known before a round.
+// forget drops the knowledge from before a round.
 func (v *view) forget() {
 	for i := range v.nodes {
 		v.nodes[i].forget()
@@ -76,19 +77,19 @@ func (v *view) freed() {
 	}
 }
 
-// observe plans an observation of the nodes of which something is known.
+// observe plans an observation of the nodes for which is returns true.
 func (v *view) observe(is func(n *nodeState) bool) {
 	for i := range v.nodes {
 		v.nodes[i].toObserve = v.nodes[i].toObserve || is(&v.nodes[i])
 	}
 }
 
-// survey counts the nodes by what is known of them.
+// survey is a count of the nodes by their state.
 type survey struct {
 	free, changed int
-	awaited       int  // an answer will come, or a push when the node is free
-	probing       bool // a node that has changed is being observed
-	probed        bool // a node has been observed to be free
+	awaited       int  // nodes that will answer, or push when they are free
+	probing       bool // an observation of a node that has changed is under way
+	probed        bool // an observation has shown that a node is free
 }
 
 // survey counts the nodes, and plans an observation of all of them when that is due.
@@ -117,8 +118,8 @@ func (v *view) survey(wake *wakeUp) (s survey) {
 	return s
 }
 
-// stuckSince returns since when too many nodes for a majority of the others have had an unchanged key without a TTL. Zero means that
-// they have not.
+// stuckSince returns since when keys without a TTL have been unchanged on too many nodes for a majority of the others.
+// Zero means that they have not.
 func (v *view) stuckSince() (since time.Time) {
 	if !v.blocked((*nodeState).hasNoTTL) {
 		return since
@@ -131,7 +132,7 @@ func (v *view) stuckSince() (since time.Time) {
 	return all[len(v.nodes)-quorum.Majority(len(v.nodes))]
 }
 
-// stuck returns which nodes have an unchanged key without a TTL.
+// stuck returns the nodes that have an unchanged key without a TTL.
 func (v *view) stuck() (nodes []int) {
 	for i := range v.nodes {
 		if v.nodes[i].hasNoTTL() {

@@ -2,33 +2,33 @@ package quorum
 
 // Acquire is one round: one fresh token sent to every node at once.
 //
-// It is won at the majority-th yes, if validity is left then, and reports that at once; votes that come later only
-// make the lock sturdier. It is lost as soon as no majority is possible: at that event the release goes to
-// every node that may hold the token ([Acquire.MayHold]), including those that have not answered. A node that said no
-// holds another token: it gets no release, which could only delete that one, and is observed. The loss
-// is reported when its reason is certain and the nodes that answered have answered that too;
-// [Acquire.Stop] ends that wait.
+// The round is won at the majority-th yes, if validity is left then. It reports that at once; later votes only make the
+// lock sturdier. The round is lost as soon as no majority is possible. At that event the release goes to every node
+// that may hold the token ([Acquire.MayHold]), also if it has not answered. A node that said no holds another token. It
+// gets no release, which could only delete that other token, but an observation. The loss is reported when its reason
+// is certain, and the nodes that answered the acquire have answered the release or the observation too. [Acquire.Stop]
+// ends that wait.
 //
 // With fencing a yes comes with a number ([Acquire.Granted]), and only the nodes that agree on the token count.
 type Acquire struct {
 	tally
 	grant Grant
-	token uint64 // the fencing token; 0 without fencing, and while it is not known
-	late  bool   // a majority came, but after the deadline
-	lost  bool   // the release has been sent
-	slots bool   // it is for a slot: the numbers are slots, and those of a majority have to be the same
+	token uint64 // the fencing token or the slot; 0 while it is not known, and if there is none
+	late  bool   // a majority said yes, but after the deadline
+	lost  bool   // the shell was told to send the release
+	slots bool   // the round is for a slot: the numbers are slots, and a majority has to grant the same one
 }
 
-// Begin begins a round over n nodes, in place. The shell sends the acquire to each, before it carries out what the answers lead
-// to: no release overtakes its acquire.
+// Begin begins a round over n nodes, in place. The shell sends the acquire to each node before it carries out the
+// Actions that the answers lead to. So no release overtakes its acquire.
 func (a *Acquire) Begin(n int, grant Grant) *Acquire {
 	a.begin(n)
 	a.grant = grant
 	return a
 }
 
-// Unsent records that some nodes have not taken the acquire. It takes all of them at once: a round that is lost thereby is released
-// on none of them.
+// Unsent records that some nodes did not accept the acquire. It records all of them at once, so that a round that is
+// lost by this is released on none of them.
 func (a *Acquire) Unsent(clock Clock, nodes []int) Actions {
 	for _, node := range nodes {
 		a.count(node, Unsent, "")
@@ -36,7 +36,7 @@ func (a *Acquire) Unsent(clock Clock, nodes []int) Actions {
 	return a.decide(clock)
 }
 
-// Vote takes the answer of a node and the identity of the server that gave it, or "" if that is unknown.
+// Vote records the answer of a node. server is the identity of the server that gave it, or "" if that is unknown.
 func (a *Acquire) Vote(clock Clock, node int, answer Answer, server string) Actions {
 	if !a.count(node, answer, server) {
 		return Actions{}
@@ -44,12 +44,13 @@ func (a *Acquire) Vote(clock Clock, node int, answer Answer, server string) Acti
 	return a.decide(clock)
 }
 
-// Late takes an answer that has come late, as any other.
+// Late records a late answer like any other.
 func (a *Acquire) Late(clock Clock, node int, answer Answer, server string) Actions {
 	return a.Vote(clock, node, answer, server)
 }
 
-// Released reports that a node has answered the release of a lost round, or the observation in its place, or that this has failed.
+// Released records that a node has answered the release of a lost round, or the observation in its place, or that this
+// has failed.
 func (a *Acquire) Released(node int) Actions {
 	a.ballots[node].released = true
 	if a.lost && !a.over {
@@ -58,7 +59,8 @@ func (a *Acquire) Released(node int) Actions {
 	return Actions{}
 }
 
-// Stop ends the wait of the caller: it gave up, or the node timeout is over. A round that is still open is lost.
+// Stop ends the wait of the caller, because the caller gave up or the node timeout is over. A round that is still open
+// is lost.
 func (a *Acquire) Stop(Clock) Actions {
 	if a.over {
 		return Actions{}
@@ -70,19 +72,21 @@ func (a *Acquire) Stop(Clock) Actions {
 	return actions
 }
 
-// MayHold reports whether a node may hold the token: the acquire may have arrived there, and was not answered with no.
+// MayHold reports whether a node may hold the token: the acquire may have arrived there, and the answer to it was not
+// no.
 func (a *Acquire) MayHold(node int) bool {
 	return a.Answer(node) != Unsent && a.Answer(node) != No
 }
 
-// Lease begins the lease of a round that is won, whose further votes it looks at.
+// Lease begins the lease of a round that is won. The lease looks at the later votes of the round too.
 func (a *Acquire) Lease() Lease {
 	l := NewLease(len(a.ballots), a.grant)
 	l.votes = a
 	return *l
 }
 
-// Holds reports whether a node has said yes, though maybe under another name of its server.
+// Holds reports whether the server of a node has said yes, though maybe as another node. In a round for a slot, the
+// server must have granted the slot of the round.
 func (a *Acquire) Holds(node int) bool {
 	if of, twin := a.Duplicate(node); twin {
 		node = of
@@ -120,7 +124,7 @@ func (a *Acquire) decide(clock Clock) Actions {
 	return Actions{}
 }
 
-// report adds the outcome of a lost round to actions once it can be reported.
+// report adds the outcome of a lost round to actions, if it can be reported now.
 func (a *Acquire) report(actions Actions) Actions {
 	certain := a.answered() >= a.need() || a.answered()+a.Pending() < a.need()
 	if certain && a.cleanedUp() {
@@ -129,7 +133,8 @@ func (a *Acquire) report(actions Actions) Actions {
 	return actions
 }
 
-// cleanedUp reports whether every node that answered the acquire has answered what followed.
+// cleanedUp reports whether every node that answered the acquire has answered the release or the observation that
+// followed.
 func (a *Acquire) cleanedUp() bool {
 	for _, b := range a.ballots {
 		if (b.answer == Yes || b.answer == No || b.answer == Refused) && !b.released {
@@ -139,7 +144,8 @@ func (a *Acquire) cleanedUp() bool {
 	return true
 }
 
-// reason returns why the round is lost. If a majority answered, others hold too many nodes; otherwise too few answered.
+// reason returns why the round is lost. If a majority answered, others hold too many nodes, unless a majority said yes
+// too late. Otherwise too few nodes answered, or too few agree on a fencing token.
 func (a *Acquire) reason() Outcome {
 	switch {
 	case a.late:

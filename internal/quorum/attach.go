@@ -2,25 +2,28 @@ package quorum
 
 import "time"
 
-// Attach takes up a lock of which only the token is known. It asks every node what it holds and changes nothing.
+// Attach is the search for a lock by its token alone. It asks every node for its key and changes nothing.
 //
 // It is done at the majority-th node that holds the token with the same number, if validity is left. The TTL of the
-// lease is the shortest that those nodes have left.
+// lease is the shortest that is left on a node with the token.
 type Attach struct {
 	tally
 	grant Grant  // its TTL is the shortest so far
-	fence uint64 // the number that has come last
+	fence uint64 // the number of the last yes
 }
 
-// NewAttach begins to attach over n nodes. The Start of the grant is read before the first node is asked, and it has no TTL.
+// NewAttach begins to attach over n nodes. The Start of grant is read before the first node is asked. grant has no TTL.
 func NewAttach(n int, grant Grant) *Attach {
 	a := &Attach{grant: grant}
 	a.begin(n)
 	return a
 }
 
-// Observed takes what a node holds: Yes means the token, with the number beside it (0 means none) and the TTL that is left.
-func (a *Attach) Observed(clock Clock, node int, answer Answer, number uint64, ttl time.Duration, server string) Actions {
+// Observed records the answer of a node. Yes means that the node holds the token. Then number is the number beside the
+// token (0 means none), and ttl is the TTL that is left.
+func (a *Attach) Observed(
+	clock Clock, node int, answer Answer, number uint64, ttl time.Duration, server string,
+) Actions {
 	if !a.count(node, answer, server) || a.over {
 		return Actions{}
 	}
@@ -43,11 +46,11 @@ func (a *Attach) Observed(clock Clock, node int, answer Answer, number uint64, t
 	return a.conclude(outcome)
 }
 
-// Fence returns the fencing token of the lock; 0 if it has none.
+// Fence returns the number that the nodes hold beside the token. 0 means that there is none.
 func (a *Attach) Fence() uint64 { return a.fence }
 
-// Lease begins the lease of a lock that has been taken up. longest is the longest TTL that a node may have been given,
-// as far as the caller knows.
+// Lease begins the lease of the lock. longest is the longest TTL that a node may have been given, to the knowledge of
+// the caller.
 func (a *Attach) Lease(longest time.Duration) Lease {
 	l := NewLease(len(a.ballots), a.grant)
 	l.extensions, l.longest = 1, max(l.longest, longest)

@@ -2,18 +2,19 @@ package quorum
 
 import "time"
 
-// CounterClock estimates the time that the counters of the nodes have reached, the numbers of which are microseconds since 1970,
-// roughly. It learns that from fencing tokens, so that the clock of this machine matters only at first. The zero value knows
-// nothing.
+// CounterClock is an estimate of the time that the counters of the nodes have reached. Their numbers are microseconds
+// since 1970, roughly. The estimate follows fencing tokens, so the clock of this machine matters only at first. The
+// zero value knows nothing.
 //
-// A node sets a counter forward that is more than slack behind the estimate: to the estimate if its own clock is within slack of
-// that, otherwise to its own clock. Then nodes disagree, and the round needs a second round trip.
+// A node sets a counter forward if it is more than slack behind the estimate. If the node's own clock is within slack
+// of the estimate, it sets the counter to the estimate. Otherwise it sets the counter to its own clock. Then nodes
+// disagree, and the round needs a second round trip.
 //
-// So a token far below the estimate comes from the clock of a node, and the estimate comes down to it. A higher token may come
-// from there too, or from a counter that is ahead of the clocks, which says nothing about other names. Nevertheless the
-// estimate goes up to it: one that is too high costs a round trip, but with one that is too low a counter from an older copy of
-// the data is used. To keep a single name that is ahead from undoing each correction, the estimate stays down for a while
-// first.
+// So a token far below the estimate comes from the clock of a node, and the estimate comes down to it. A higher token
+// may come from the clock of a node too. Or it comes from a counter that is ahead of the clocks, which says nothing
+// about other names. Nevertheless the estimate goes up to the token. An estimate that is too high costs a round trip.
+// But with an estimate that is too low, a counter from an older copy of the data is used. A single name that is ahead
+// must not undo each correction, so the estimate stays down for a while first.
 type CounterClock struct {
 	known  bool
 	behind int64     // how far the caller's clock is behind the counters, in microseconds
@@ -22,16 +23,18 @@ type CounterClock struct {
 
 const (
 	slack = 1_000_000 // microseconds; fenced_acquire.lua knows it too
-	// firmFor is so short that clocks within the drift bound come less than slack apart in it.
+	// firmFor is for how long the estimate stays down. It is so short that clocks within the drift bound come less than
+	// slack apart in it.
 	firmFor = 30 * time.Second
 )
 
-// Estimate returns the time of the counters in microseconds since 1970. It returns false if it is not known.
+// Estimate returns the time of the counters in microseconds since 1970. known is false if no token has been learnt yet.
 func (c *CounterClock) Estimate(now time.Time) (micros int64, known bool) {
 	return now.UnixMicro() + c.behind, c.known
 }
 
-// Learn takes the fencing token of a round that was won by now. sent is the estimate that went to the nodes.
+// Learn records the fencing token of a round that was won at now or before. sent is the estimate that went to the
+// nodes.
 func (c *CounterClock) Learn(now time.Time, sent, token uint64) {
 	behind := int64(token) - now.UnixMicro()
 	switch {

@@ -1,16 +1,16 @@
-// Package quorum decides: it holds the rules of the lock as state machines.
+// Package quorum decides: it has the rules of the lock as state machines.
 //
-// An [Acquire], an [Extend] or a [Release] is one command sent to N nodes. The caller (the shell) reports each
-// event to it, with the lease clock, and carries out the [Actions] that it returns. A [Lease] is what a won acquire
-// grants to the holder; a [Renewal] schedules the extensions of a lease, and an [Attach] makes a lease of a
-// lock of which only the token is known.
+// An [Acquire], an [Extend] or a [Release] is one command sent to N nodes. The caller (the shell) reports each event to
+// it, with the lease clock, and carries out the [Actions] that it returns. A [Lease] is the right that a won acquire
+// grants to the holder. A [Renewal] schedules the extensions of a lease. An [Attach] makes a lease of a lock by its
+// token alone.
 //
-// A [Handoff] decides whether a lock is handed off within the process, and each handle on it has a [Hold].
+// A [Handoff] decides whether a lock is handed off within the process. Each handle on a lock has a [Hold].
 //
 // The shell must report one vote of every node that it asks within a bounded time, or call Stop.
 //
-// Nothing here does I/O or starts a goroutine, and nothing is safe for concurrent
-// use: the shell serialises the events of one machine.
+// Nothing here does I/O or starts a goroutine. Nothing is safe for concurrent use: the shell serialises the events of
+// one machine.
 package quorum
 
 import (
@@ -20,21 +20,21 @@ import (
 )
 
 // Clock is the lease clock. It is passed with an event, and is read only if the time decides something, because a
-// reading may be a system call. At most votes the time decides nothing.
+// reading may be a system call. For most votes the time decides nothing.
 type Clock interface{ Now() time.Time }
 
-// Majority returns how many of n nodes make a majority: n/2 + 1. It is counted over all configured
-// nodes, never over those that answer.
+// Majority returns how many of n nodes make a majority: n/2 + 1. It is counted over all configured nodes, never over
+// the nodes that answer.
 func Majority(n int) int { return n/2 + 1 }
 
-// Answer is what one node answered to a command.
+// Answer is the answer of one node to a command.
 type Answer uint8
 
 // The answers. Only Yes counts for the lock.
 const (
 	Pending   Answer = iota // asked, and no answer yet
 	Yes                     // done
-	No                      // not done: another token holds the key, or (release) ours is not there
+	No                      // not done: the key holds another token, or (release) our key is not there
 	Recreated               // extend: our key was not there, and has been set again. It counts as No
 	Unknown                 // no answer came: the command may have been carried out or not
 	Refused                 // the node answered with an error
@@ -50,7 +50,7 @@ func (a Answer) String() string {
 	return fmt.Sprintf("Answer(%d)", uint8(a))
 }
 
-// Outcome is what a round came to. A machine reports it once.
+// Outcome is the result of a round. A machine reports it once.
 type Outcome uint8
 
 // The outcomes.
@@ -62,20 +62,20 @@ const (
 	TooLate           // a majority did it, but no validity was left
 )
 
-// Actions is what the shell has to do after an event; a zero field asks for nothing.
+// Actions is the work that the shell has to do after an event. A zero field asks for nothing.
 type Actions struct {
-	// Release lists the nodes to send the release to, each behind everything that
-	// was sent to it before.
+	// Release lists the nodes to send the release to. It goes to each of them behind everything that was sent there
+	// before.
 	Release []int
-	// Raise lists the fencing tokens to send. The answers are for [Acquire.Raised].
+	// Raise lists the raises to send. The answers are for [Acquire.Raised].
 	Raise []Raise
-	// Observe lists the nodes on which the key is to be observed. The answers are for [Lease.Observed], or tell
-	// [Acquire.Released] that what is in the way of a lost round is known.
+	// Observe lists the nodes on which the shell has to observe the key. The answers are for [Lease.Observed]. If a round
+	// was lost, [Acquire.Released] records instead that they have come.
 	Observe []int
-	// AwaitCleanUp means that the round is lost and waits until its clean-up is
-	// confirmed: the shell calls Stop when the node timeout is over.
+	// AwaitCleanUp means that the round is lost and waits until its clean-up is confirmed. The shell calls Stop when the
+	// node timeout is over.
 	AwaitCleanUp bool
-	// Outcome is to be reported to the caller; Undecided means nothing to report.
+	// Outcome is the outcome to report to the caller. Undecided means that there is none.
 	Outcome Outcome
 }
 
@@ -92,17 +92,17 @@ func (d Drift) Of(ttl time.Duration) time.Duration {
 	return time.Duration(math.Ceil(float64(ttl)*d.Factor)) + d.Floor
 }
 
-// Grant is a TTL asked of the nodes. A node that says yes keeps the key at least until Start + TTL, because it
-// starts to count later than Start.
+// Grant is a TTL that the nodes are asked for. A node that says yes keeps the key at least until Start + TTL, because
+// it starts to count later than Start.
 type Grant struct {
 	Start time.Time // read before the first send
 	TTL   time.Duration
 	Drift Drift
-	Grace time.Duration // how long before its validity ends the holder gives the lock up
+	Grace time.Duration // how long before its validity ends the holder gives up the lock
 }
 
-// Deadline returns the instant from which a majority's yes is worth nothing to the caller: Start + TTL - drift - grace. The
-// validity at an instant is the time left until then.
+// Deadline returns the instant from which a majority's yes is worth nothing to the caller: Start + TTL - drift - grace.
+// The validity at an instant is the time left until then.
 func (g Grant) Deadline() time.Time { return g.exclusive().Add(-g.Grace) }
 
 // exclusive returns the instant until which nobody else can have the lock if a majority said yes: Start + TTL - drift.

@@ -2,20 +2,25 @@ package quorum
 
 import "time"
 
-// Release releases a lock on every node that may hold it. Any other counts as one that does not hold the key.
+// Release is the command to every node that may hold a lock to release it. Any other node counts as one that does not
+// hold the key.
 //
-// Done means that a majority held the token until now and has deleted it. Denied means that too many nodes
-// did not hold it, so that the lock can no longer have been ours. A key that an extension may have given back counts as one that was not held:
-// that of a node that may not have held it all the time (the answer to the extension comes before that to the release), and every
-// key if the lease is lost, or has expired after an extension, perhaps by who has detached it, and its grace is over when the
-// release begins.
+// Done means that a majority held the token until now and has deleted it. Denied means that too many nodes did not hold
+// it, so the lock can no longer have been ours.
+//
+// A key that an extension may have given back counts as one that was not held. That is the key of a node that may not
+// have held it all the time: its answer to the extension comes before its answer to the release. It is every key if the
+// lease is lost. It is also every key if the lease has expired after an extension, and its grace is over when the
+// release begins. A lock that was attached counts as extended, because the process that detached it may have extended
+// it.
 type Release struct {
 	tally
 	lease *Lease
 	late  bool
 }
 
-// Begin begins the release of a lock, in place. The shell sends the command to each node that may hold the key ([Lease.MayHold]).
+// Begin begins the release of a lock, in place. The shell sends the command to each node that may hold the key
+// ([Lease.MayHold]).
 func (r *Release) Begin(lease *Lease, now time.Time) *Release {
 	r.begin(lease.Nodes())
 	r.lease = lease
@@ -28,7 +33,7 @@ func (r *Release) Begin(lease *Lease, now time.Time) *Release {
 	return r
 }
 
-// Vote takes the answer of a node and the identity of the server that gave it, or "" if that is unknown.
+// Vote records the answer of a node. server is the identity of the server that gave it, or "" if that is unknown.
 func (r *Release) Vote(_ Clock, node int, answer Answer, server string) Actions {
 	if answer == Yes && r.late {
 		answer = Recreated
@@ -39,7 +44,7 @@ func (r *Release) Vote(_ Clock, node int, answer Answer, server string) Actions 
 	return r.conclude(r.outcome())
 }
 
-// Late takes an answer that has come late, as any other.
+// Late records a late answer like any other.
 func (r *Release) Late(clock Clock, node int, answer Answer, server string) Actions {
 	return r.Vote(clock, node, answer, server)
 }

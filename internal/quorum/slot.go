@@ -1,13 +1,16 @@
 package quorum
 
-// A lock may have one of a number of slots. A node gives a slot to one token at a time, and answers with its number. A round is won when a
-// majority has granted the same slot. So two locks in one slot have a node in common, which gave it to the second after the lease of the
-// first had ended there. To count the slots that each node has given would not do. Three nodes with two slots each, which hold the
-// tokens a and b, b and c, and c and a, would have given three.
+// A lock may have one of a number of slots. A node gives a slot to one token at a time, and answers with the number of
+// the slot. A round is won when a majority has granted the same slot. So two locks that have had the same slot have a
+// node in common. It gave the slot to the second lock after the lease of the first had ended there.
 //
-// A node that has granted another slot than the majority is asked to take that back ([Raise]), whenever it has.
+// It would not do to count the locks that each node has granted. Three nodes with two slots each may hold the tokens a
+// and b, b and c, and c and a. Then they would have granted three locks.
+//
+// A node that has granted another slot than the majority is asked to take that back ([Raise]), even if its answer comes
+// after the outcome.
 
-// BeginSlots is Begin for a lock that has a slot.
+// BeginSlots begins a round like Begin, for a lock that has a slot.
 func (a *Acquire) BeginSlots(n int, grant Grant) *Acquire {
 	a.Begin(n, grant)
 	a.slots = true
@@ -17,7 +20,7 @@ func (a *Acquire) BeginSlots(n int, grant Grant) *Acquire {
 // Slots reports whether the round is for a slot.
 func (a *Acquire) Slots() bool { return a.slots }
 
-// most returns how many nodes have granted the slot that most of them have granted.
+// most returns how many nodes have granted the slot that was granted most often.
 func (a *Acquire) most() (most int) {
 	for i := range a.ballots {
 		if number := a.ballots[i].number; number > 0 {
@@ -27,6 +30,6 @@ func (a *Acquire) most() (most int) {
 	return most
 }
 
-// Split reports whether a round for a slot is lost though a majority of the nodes has granted one: they have not granted the same. Another
-// round may win.
+// Split reports whether a round for a slot is lost though a majority of the nodes has granted slots: they are not the
+// same. Another round may win.
 func (a *Acquire) Split() bool { return a.slots && a.token == 0 && a.majority() }

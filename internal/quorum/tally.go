@@ -1,20 +1,20 @@
 package quorum
 
-// tally counts the votes of N nodes on one command. Each acquire and release has one, so that it is kept small.
+// tally is the count of the votes of N nodes on one command. Each round has one, so it is kept small.
 type tally struct {
 	ballots []ballot
-	room    [5]ballot // for those of five nodes
+	room    [5]ballot // the room for the ballots of up to five nodes
 	yes     int32
-	no      int32 // No and Recreated
+	no      int32 // how many voted No or Recreated
 	over    bool  // the outcome has been reported
 }
 
 type ballot struct {
 	answer    Answer
-	released  bool   // the release that followed has been answered, or has failed
-	raised    Answer // to a [Raise]
-	duplicate uint16 // 1 + the node for which the same server has voted; 0 means none
-	number    uint64 // that came with a yes; 0 means none
+	released  bool   // the release or observation that followed has been answered, or has failed
+	raised    Answer // the answer to a [Raise]
+	duplicate uint16 // 1 + the node for which the same server has voted, or 0 if there is none
+	number    uint64 // the number that came with a yes, or 0 if none came
 	server    string // the identity of the server that answered; "" if unknown
 }
 
@@ -28,8 +28,8 @@ func (t *tally) begin(n int) {
 	}
 }
 
-// count takes a node's vote, once. A server votes for one node only: its vote for another one
-// counts as refused. count reports whether the vote is new.
+// count records a node's vote, once. A server votes for one node only: its vote for another node counts as Refused.
+// count reports whether the vote is new.
 func (t *tally) count(node int, answer Answer, server string) bool {
 	b := &t.ballots[node]
 	if b.answer != Pending || answer == Pending {
@@ -54,13 +54,13 @@ func (t *tally) count(node int, answer Answer, server string) bool {
 	return true
 }
 
-// conclude notes the outcome, if there is one now, and has it reported.
+// conclude records the outcome, if there is one now, and returns the Actions that report it.
 func (t *tally) conclude(outcome Outcome) Actions {
 	t.over = outcome != Undecided
 	return Actions{Outcome: outcome}
 }
 
-// Stop ends the wait of the caller; what has been sent goes on.
+// Stop ends the wait of the caller. Commands that have been sent go on.
 func (t *tally) Stop(Clock) Actions {
 	if t.over {
 		return Actions{}
@@ -79,7 +79,7 @@ func (t *tally) Duplicate(i int) (of int, ok bool) {
 // Nodes returns how many nodes vote.
 func (t *tally) Nodes() int { return len(t.ballots) }
 
-// nodes lists the nodes of which something holds.
+// nodes returns the nodes for which is returns true.
 func (t *tally) nodes(is func(node int) bool) []int {
 	nodes := make([]int, 0, len(t.ballots))
 	for i := range t.ballots {
@@ -90,7 +90,7 @@ func (t *tally) nodes(is func(node int) bool) []int {
 	return nodes
 }
 
-// same counts the nodes that said yes with a number.
+// same returns how many nodes said yes with a number.
 func (t *tally) same(number uint64) (count int) {
 	for i := range t.ballots {
 		if b := &t.ballots[i]; b.answer == Yes && b.number == number {
@@ -118,8 +118,8 @@ func (t *tally) majority() bool { return int(t.yes) >= t.need() }
 // hopeless reports whether no majority of yes is possible.
 func (t *tally) hopeless() bool { return int(t.yes)+t.Pending() < t.need() }
 
-// outcome is what an extend or a release came to, as early as it is certain. It is Denied if so many nodes said no
-// that no majority can ever have said yes.
+// outcome returns the outcome of a round other than an acquire, as early as it is certain. It is Denied if the nodes
+// that did not say no are no majority. Then no majority can ever have said yes.
 func (t *tally) outcome() Outcome {
 	minority := len(t.ballots) - t.need()
 	switch {

@@ -2,34 +2,38 @@ package quorum
 
 import "slices"
 
-// Between two extensions a node pushes when the key of a lock changes on it, if the extension before was tracked. A push
-// is a hint: the key is observed, and the lock is lost when so many nodes have answered that they do not hold it that
-// no majority is left. A node of which nothing is known counts as one that holds the key.
+// If an extension is tracked, a node pushes when the key of the lock changes on it before the next extension. A push is
+// a hint, which leads to an observation of the key. The lock is lost when the nodes that may still hold the key are no
+// majority. A node counts as one of them while nothing is known of it.
 
-// An extension gives the key back to a node that has lost it, so that a lock which is renewed is not lost to one node after the
-// other. Another may have had the lock meanwhile, for as long as a majority had lost it. So the node counts again when a majority
-// has held the key without a break until after it was given back: when an extension is confirmed that began after that was known.
-// The same goes for a node that holds the key and has not said yes to the acquire in time, which may have got there after such a loss.
+// An extension gives the key back to a node that has lost it. So a lock that is renewed is not lost to one node after
+// the other. Another holder may have had the lock meanwhile, for as long as a majority had lost the key. So the node
+// counts again when a majority has held the key without a break until after the node got it back. That is shown when an
+// extension is confirmed that began after the node was known to hold the key again. The same goes for a node that holds
+// the key but has not said yes to the acquire in time. The key may have got there after such a loss.
 
-// Pushes come in order with the answers of a node. So what is pushed while an answer is outstanding happened before what that
-// answer shows; but an answer that was not in time may come late or never. Therefore a push stands until an answer that came
-// behind it shows what the node holds: the outstanding one, the same late, or that of the next observation or extension.
+// Pushes come in order with the answers of a node. So a change that is pushed while an answer is outstanding happened
+// before the state that this answer shows. But an answer that was not in time may come late or never. Therefore a push
+// stands until an answer that came behind it shows the key: the outstanding answer, even if it is late, or the answer
+// to the next observation or extension.
 
-// watched is what is known of the key of a lock on one node.
+// watched is the knowledge of the key of a lock on one node.
 type watched struct {
-	asked  int32 // extensions and observations that are under way
-	given  int32 // the number of the first extension that began after it was known to hold it again; 0 if it is not known
-	seen   int8  // observations since the last extension, or the last connection
-	known  bool  // an extension or observation has shown something of it
-	gone   bool  // the node does not hold the token, or may not have held it all the time
-	pushed bool  // the key may have changed since an answer has shown it
+	asked int32 // how many extensions and observations are under way
+	// given is the number of the first extension that began after the node was known to hold the key again. It is 0 if
+	// that is not known.
+	given  int32
+	seen   int8 // how many observations there were since the last extension or the last connection
+	known  bool // an extension or observation has shown the key
+	gone   bool // the node does not hold the token, or may not have held it all the time
+	pushed bool // the key may have changed since an answer last showed it
 }
 
-// maxObservations is how many times a key is observed on a node between two extensions on one connection. A server whose table of
-// tracked keys is full pushes one key for each that is observed.
+// maxObservations is how many times a key is observed on a node between two extensions on one connection, at most. A
+// server whose table of tracked keys is full pushes one key for each that is observed.
 const maxObservations = 4
 
-// extending records that an extension begins, which every node answers. It returns its number.
+// extending records that an extension begins, which every node answers. It returns the number of the extension.
 func (l *Lease) extending() int32 {
 	for i := range l.watch() {
 		l.keys[i].asked++
@@ -39,7 +43,8 @@ func (l *Lease) extending() int32 {
 	return l.extensions
 }
 
-// confirmed records that a majority of the nodes has told an extension that they have held the key all the time.
+// confirmed records that a majority of the nodes has told the extension of a number that they have held the key all the
+// time.
 func (l *Lease) confirmed(number int32) {
 	for i := range l.keys {
 		if k := &l.keys[i]; 0 < k.given && k.given <= number {
@@ -48,7 +53,8 @@ func (l *Lease) confirmed(number int32) {
 	}
 }
 
-// counted returns what an answer counts as: the yes of a node that may not have held the key all the time is no yes.
+// counted returns the answer that an answer counts as. A yes of a node that may not have held the key all the time is
+// no yes, but Recreated.
 func (l *Lease) counted(node int, answer Answer) Answer {
 	if answer == Yes && l.forgotten(node) {
 		return Recreated
@@ -56,7 +62,8 @@ func (l *Lease) counted(node int, answer Answer) Answer {
 	return answer
 }
 
-// forgotten reports whether a node may not have held the key all the time. Its answer to the acquire comes before all others.
+// forgotten reports whether a node may not have held the key all the time. Until another answer has shown the key, the
+// answer to the acquire decides, which comes before all others.
 func (l *Lease) forgotten(node int) bool {
 	if l.keys != nil && l.keys[node].known {
 		return l.keys[node].gone
@@ -64,7 +71,7 @@ func (l *Lease) forgotten(node int) bool {
 	return l.votes != nil && !l.votes.Holds(node)
 }
 
-// uncounted reports whether a node holds the key but does not count before another extension is confirmed.
+// uncounted reports whether some node holds the key but does not count before another extension is confirmed.
 func (l *Lease) uncounted() bool {
 	return slices.ContainsFunc(l.keys, func(k watched) bool { return k.given > 0 && k.gone })
 }
@@ -76,29 +83,33 @@ func (l *Lease) watch() []watched {
 	return l.keys
 }
 
-// Invalidated takes the push that the key may have changed on a node. It reports whether the key is to be observed there;
-// the answer is for [Lease.Observed].
+// Invalidated records the push that the key may have changed on a node. It reports whether the key is to be observed
+// there. The answer is for [Lease.Observed].
 func (l *Lease) Invalidated(clock Clock, node int) bool {
 	l.watch()[node].pushed = true
 	return l.observe(clock, node)
 }
 
-// Untracked is [Lease.Invalidated] for a node that may not track the key: what an answer shows that is under way may change unnoticed.
+// Untracked records that a node may not track the key, and reports whether the key is to be observed there. Unlike
+// [Lease.Invalidated] it does not wait for an answer that is under way, because the key may change unnoticed after
+// that.
 func (l *Lease) Untracked(clock Clock, node int) bool {
 	l.watch()[node].pushed = true
 	return l.begins(clock, node)
 }
 
-// TrackingLost records that the connection to a node has ended. What was observed on it does not count for the next one.
+// TrackingLost records that the connection to a node has ended. Observations on it do not count for the next
+// connection.
 func (l *Lease) TrackingLost(node int) { l.watch()[node].seen = 0 }
 
-// observe begins an observation of a key that may have changed, if there can be one now.
+// observe begins an observation of a key that may have changed, unless an answer that may show it is under way. It
+// reports whether one begins.
 func (l *Lease) observe(clock Clock, node int) bool {
 	k := &l.keys[node]
 	return k.pushed && k.asked == 0 && l.begins(clock, node)
 }
 
-// begins begins an observation of a key, unless it has been observed too often.
+// begins begins an observation of a key, unless there were too many observations of it, or the lease has ended.
 func (l *Lease) begins(clock Clock, node int) bool {
 	k := &l.keys[node]
 	if k.seen == maxObservations || l.At(clock.Now()) != NotEnded {
@@ -109,21 +120,21 @@ func (l *Lease) begins(clock Clock, node int) bool {
 	return true
 }
 
-// Observed takes the answer of a node to an observation: No means that it does not hold the token. If no majority is left that
-// may hold it, the lease is lost.
+// Observed records the answer of a node to an observation. No means that the node does not hold the token. If the nodes
+// that may hold it are no majority, the lease is lost.
 func (l *Lease) Observed(clock Clock, node int, answer Answer) {
 	l.keys[node].asked--
 	l.shown(clock, node, answer)
 }
 
-// Late takes an answer that comes after Observed has taken its absence (Unknown). again means that the key is to be observed once
-// more, as after Invalidated.
+// Late records an answer that comes after Observed has recorded that there was none (Unknown). again means that the key
+// is to be observed once more, as after Invalidated.
 func (l *Lease) Late(clock Clock, node int, answer Answer) (again bool) {
 	l.shown(clock, node, answer)
 	return l.observe(clock, node)
 }
 
-// shown takes what an answer shows of the key, if anything.
+// shown records the key that an answer shows, if it shows any.
 func (l *Lease) shown(clock Clock, node int, answer Answer) {
 	k := &l.keys[node]
 	switch {

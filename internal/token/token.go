@@ -1,7 +1,7 @@
-// Package token is the form of the values that lock keys have: tokens, and the fencing tokens behind them.
+// Package token has the form of the values that lock keys hold: tokens, and the fencing tokens behind them.
 //
-// A token is owner.random, or owner.random:metadata. The owner part is the same in all tokens of a Locker: waiters address
-// their messages to it. The random part makes the token unique. With fencing the key has token|fence.
+// A token is owner.random, or owner.random:metadata. The owner part is the same in all tokens of a Locker, and waiters
+// address their messages to it. The random part makes the token unique. With fencing the key holds token|fence.
 package token
 
 import (
@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// OwnerChars is how long the owner part is.
+	// OwnerChars is the length of the owner part.
 	OwnerChars = 8
 
-	ownerAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567" // of rand.Text
+	ownerAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567" // the alphabet of rand.Text
 
 	randomBytes = 21
 	chars       = OwnerChars + 1 + randomBytes*4/3
@@ -41,7 +41,7 @@ func WithMetadata(token, metadata string) string {
 	return token + ":" + metadata
 }
 
-// Owner returns the owner part of a token; "" if another client made it.
+// Owner returns the owner part of a token. It returns "" if another client made the token.
 func Owner(token string) string {
 	if len(token) < chars || token[OwnerChars] != '.' || strings.Trim(token[:OwnerChars], ownerAlphabet) != "" {
 		return ""
@@ -49,7 +49,7 @@ func Owner(token string) string {
 	return token[:OwnerChars]
 }
 
-// Metadata returns the metadata of a token; "" if there is none.
+// Metadata returns the metadata of a token. It returns "" if there is none.
 func Metadata(token string) string {
 	if Owner(token) == "" {
 		return ""
@@ -58,7 +58,8 @@ func Metadata(token string) string {
 	return metadata
 }
 
-// Join returns what a key has whose lock has a token and a fencing token; 0 means that it was taken without fencing.
+// Join returns the value of the key of a lock with a token and a fencing token. A fence of 0 means that the lock was
+// taken without fencing.
 func Join(token string, fence uint64) string {
 	if fence == 0 {
 		return token
@@ -66,8 +67,8 @@ func Join(token string, fence uint64) string {
 	return token + "|" + strconv.FormatUint(fence, 10)
 }
 
-// Split splits what a key has into the token and the fencing token behind it. The fencing token is 0 if the lock was taken
-// without fencing. A token of another client has a fencing token only if fencing is set.
+// Split splits the value of a key into the token and the fencing token behind it. The fencing token is 0 if the lock
+// was taken without fencing. A token of another client has a fencing token only if fencing is set.
 func Split(value string, fencing bool) (token string, fence uint64) {
 	i := strings.LastIndexByte(value, '|')
 	if i < 0 || !fencing && Owner(value[:i]) == "" {
