@@ -1,11 +1,12 @@
 // Package pool makes Redis servers the nodes of a lock.
 //
 // A [Node] is one independent Redis server (6.2 or newer, or Valkey 7.2 or newer). [Open] connects to it by a URL,
-// [Wrap] through a redigo pool that the program already has. A node keeps one connection, which all callers share, and
-// connects on first use and again whenever the connection breaks. No caller waits for longer than the node timeout ([WithTimeout]).
+// [Wrap] through a redigo pool that the program already has. A node keeps one connection, which all callers share. It
+// connects on first use, and again whenever the connection breaks. No caller waits for longer than the node timeout
+// ([WithTimeout]), except for the first connection.
 //
-// Locks are the business of package redlock: programs make nodes here and hand them to redlock.New, or have redlock.Open
-// make them.
+// Locks are the business of package redlock: programs make nodes here and pass them to redlock.New, or redlock.Open
+// makes them.
 package pool
 
 import (
@@ -21,40 +22,46 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-// Node is one independent Redis server. Make nodes with [Open] or [Wrap]; they are safe for concurrent use, and any
+// Node is one independent Redis server. Make nodes with [Open] or [Wrap]. They are safe for concurrent use, and any
 // number of Lockers may share them.
 type Node node.Node
 
-// Addr returns the node's name in errors and logs: the address in its URL (host:port, or the path of the socket), node-0 and so
-// on of [Wrap], or what [WithName] returns.
+// Addr returns the node's name in errors and logs. It is the address in the URL (host:port, or the path of the socket),
+// node-0 and so on for [Wrap], or the name that [WithName] returns.
 func (n *Node) Addr() string { return (*node.Node)(n).Addr() }
 
-// Close lets what is under way end, for the node timeout at most, and closes the connection. A release that could not be
-// delivered by then is left to its TTL. Whatever a Locker asks of the node afterwards fails with nodeerr.ErrClosed. Close returns
-// when no goroutine of the node is left. It waits for an attempt to connect that does not look at its context: Dial and
-// TestOnBorrow of a wrapped pool, the functions of [WithDialer] and [WithCredentials]. A wrapped pool stays open. Closing
-// twice is fine. The error is always nil.
+// Close waits until the commands under way have ended, for the node timeout at most, and closes the connection. A
+// release that could not be delivered by then is left to its TTL. Afterwards, all that a Locker asks of the node fails
+// with nodeerr.ErrClosed. A wrapped pool stays open. Closing twice is fine. The error is always nil.
+//
+// Close returns when no goroutine of the node is left. It waits for an attempt to connect that ignores its context.
+// Such an attempt may hang in Dial or TestOnBorrow of a wrapped pool, or in the functions of [WithDialer] and
+// [WithCredentials].
 func (n *Node) Close() error { return (*node.Node)(n).Close() }
 
-// Open makes one node per URL, Nodes[i] for urls[i]. Nothing is connected before the first use.
+// Open makes one node for each URL, in the same order. Nothing is connected before the first use. The forms of a URL
+// are:
+//   - redis://[user:password@]host[:port][/db]
+//   - rediss://[user:password@]host[:port][/db], with TLS
+//   - unix://[user:password@]/path/to/socket[?db=n]
 //
-// The forms are redis://[user:password@]host[:port][/db], rediss:// for TLS, and
-// unix://[user:password@]/path/to/socket[?db=n]; ?db=n may stand for /db. valkey:// and valkeys:// mean the same as redis:// and
-// rediss://. The host is an IP address, of IPv6 in brackets, or a name of letters, digits, - and _ with dots between them; names
-// with other letters are written in punycode. The port is from 1 to 65535, 6379 by default. Each URL must name one server, of its own:
-// two databases of one server fail together, so they are refused like the same address given twice.
+// ?db=n may stand for /db. valkey:// and valkeys:// mean the same as redis:// and rediss://. The user may be empty. The
+// host is an IP address, of IPv6 in brackets, or a name of letters, digits, - and _ with dots between them. Names with
+// other letters are written in punycode. The port is from 1 to 65535, and 6379 by default. Each URL must name a server
+// of its own. Two databases of one server fail together, so they are refused like the same address given twice.
 //
-// The connection speaks RESP3, over which servers also report changes of keys, which wake waiters (CLIENT TRACKING). If a
-// server refuses RESP3 or tracking, the node works and waiters poll it. The size of everything that a server sends is
-// checked before memory is allocated for it.
+// The connection speaks RESP3. Over RESP3, servers also report changes of keys (CLIENT TRACKING), which wake waiters.
+// If a server refuses RESP3 or tracking, the node works, and waiters poll it. The node checks the size of everything
+// that a server sends before it allocates memory for it.
 //
-// Each 15 to 30 s, at random, a node looks where its URL leads: it makes one more connection, which logs in, asks INFO and ends. If another
-// server answers than the one that is connected, the node connects to that one once it has the answers that are missing. A look that fails
-// changes nothing.
+// Each 15 to 30 s, at random, a node looks where its URL leads. It makes one more connection, which logs in, asks INFO
+// and ends. If another server answers than the connected one, the node waits for the answers that are missing, and
+// connects to the other server. A look that fails changes nothing.
 //
-// An empty list, a URL that is not of these forms or an option out of range is redlock.ErrInvalid, with a text that names it.
-// A URL is named by its index and by the part that is wrong: nothing of it is repeated, as any part may be that of a password which is not
-// percent-encoded. If a unix URL has a password, an @ in its path must be percent-encoded too.
+// The error is redlock.ErrInvalid for an empty list, a URL that is not of these forms, or an option out of range. Its
+// text names the fault. For a malformed URL, the text has the index of the URL and the name of the wrong part. It
+// repeats nothing of the URL, because any part may belong to a password that is not percent-encoded. If a unix URL has
+// a password, an @ in its path must be percent-encoded too.
 func Open(urls []string, opts ...Option) ([]*Node, error) {
 	o, err := newOptions(opts)
 	if err != nil {
@@ -89,7 +96,8 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 		servers[i] = s
 	}
 	if o.server.TLS != nil && !encrypted {
-		return nil, invalid.Errorf("pool: WithTLSConfig, but no URL begins with rediss:// or valkeys://: nothing would be encrypted")
+		return nil, invalid.Errorf(
+			"pool: WithTLSConfig, but no URL begins with rediss:// or valkeys://: nothing would be encrypted")
 	}
 	nodes := make([]*Node, len(urls))
 	for i, s := range servers {
@@ -98,27 +106,32 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 	return nodes, nil
 }
 
-// Wrap makes one node per redigo pool that the program already has, Nodes[i] for pools[i]. A node borrows one connection
-// from its pool and keeps it while it is healthy. Node.Close returns it, and the pool stays open.
+// Wrap makes one node for each redigo pool that the program already has, in the same order. A node borrows one
+// connection from its pool and keeps it while it is healthy. Node.Close returns the connection, and the pool stays
+// open.
 //
-// redigo speaks RESP2, over which servers do not report changes, so waiters poll: see WithBackoff of package redlock.
-// redigo also trusts the sizes that a server announces; use Open for servers that may be hostile.
+// redigo speaks RESP2, over which servers do not report changes. So waiters poll: see WithBackoff of package redlock.
+// redigo also trusts the sizes that a server announces. Use Open for servers that may be hostile.
 //
-// How a pool dials is its own business, within limits: the connections must be redigo's, and a DialContext is better than a
-// Dial, which nothing can interrupt. Timeouts that the pool sets on its connections have no effect: the node has its own.
+// A pool dials in its own way, within limits. The connections must be redigo's. A DialContext is better than a Dial,
+// which nothing can interrupt. Timeouts that the pool sets on its connections have no effect, because the node has its
+// own.
 //
-// For its looks (see [Open]) a node calls the Dial function of the pool itself, so that they do not count for MaxActive. A connection that
-// the pool has kept to a server whose place another has taken is closed when the node meets it.
+// For its looks (see [Open]) a node calls the dial function of the pool itself, so looks do not count for MaxActive. A
+// pool may have kept a connection to a server whose place another has taken. The node closes such a connection when it
+// gets it.
 //
-// An empty list, a nil pool, the same pool twice or an option out of range is redlock.ErrInvalid, with a text that names it.
+// The error is redlock.ErrInvalid for an empty list, a nil pool, or the same pool twice. It is the same for an option
+// that is out of range, or only for [Open]. Its text names the fault.
 func Wrap(pools []*redis.Pool, opts ...Option) ([]*Node, error) {
 	o, err := newOptions(opts)
 	if err != nil {
 		return nil, err
 	}
 	if s := o.server; s.TLS != nil || s.Credentials != nil || s.ClientName != "" || s.Dial != nil {
-		return nil, invalid.Errorf("pool: WithTLSConfig, WithCredentials, WithClientName and WithDialer are for Open, which has URLs: " +
-			"what is wrapped dials for itself")
+		return nil, invalid.Errorf(
+			"pool: WithTLSConfig, WithCredentials, WithClientName and WithDialer are for Open, which has URLs: " +
+				"what is wrapped dials for itself")
 	}
 	if len(pools) == 0 {
 		return nil, invalid.Errorf("pool: no pool given: a lock needs at least one node")
@@ -136,7 +149,7 @@ func Wrap(pools []*redis.Pool, opts ...Option) ([]*Node, error) {
 	return nodes, nil
 }
 
-// newNode makes the i-th node, of a server or of a pool.
+// newNode makes the i-th node, from a server or a pool.
 func (o *options) newNode(i int, addr string, server *node.Server, redigo *redis.Pool) *Node {
 	c := o.config
 	c.Addr, c.Server, c.Pool = addr, server, redigo

@@ -15,17 +15,17 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-// errInseparable is about a URL of which any part may belong to a password.
+// errInseparable is the error of a URL of which any part may belong to a password.
 var errInseparable = errors.New("user name and password cannot be separated from the rest: " +
 	"all but letters, digits and -._~ must be percent-encoded in them")
 
-// secure are the schemes of URLs with a host, and whether they ask for TLS.
+// secure has the schemes of URLs with a host, and whether they ask for TLS.
 var secure = map[string]bool{"redis": false, "rediss": true, "valkey": false, "valkeys": true}
 
-// parseURL understands the forms that Open names. TLS is not nil if the URL asks for it.
+// parseURL parses the forms that Open documents. The TLS of the result is nil unless the URL asks for TLS.
 //
-// Its errors name the part that is wrong and repeat nothing of the URL, nor what package url says: a password that is not
-// escaped, or that stands in the wrong place, looks like any other part.
+// The errors name the part that is wrong. They repeat nothing of the URL, and no error of package url: a password that
+// is not escaped, or that stands in the wrong place, looks like any other part.
 func parseURL(raw string) (*node.Server, error) {
 	scheme, rest, found := strings.Cut(raw, "://")
 	scheme = strings.ToLower(scheme)
@@ -33,7 +33,8 @@ func parseURL(raw string) (*node.Server, error) {
 	if !found || !hasHost && scheme != "unix" {
 		return nil, errors.New("scheme: must be redis://, rediss://, valkey://, valkeys:// or unix://")
 	}
-	// After a / ? or # in a password its rest looks like any other part. The path of a socket may have an @ of its own.
+	// Behind a / ? or # in a password, the rest of the password looks like any other part. The path of a socket may have
+	// an @ of its own.
 	authority, path := rest, ""
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 		authority, path = rest[:end], rest[end:]
@@ -51,7 +52,7 @@ func parseURL(raw string) (*node.Server, error) {
 	return readURL(u)
 }
 
-// badURL returns what is wrong with a URL that cannot be parsed.
+// badURL returns the reason why a URL cannot be parsed.
 func badURL(err error) error {
 	switch {
 	case errors.As(err, new(url.EscapeError)):
@@ -59,8 +60,9 @@ func badURL(err error) error {
 	case errors.As(err, new(url.InvalidHostError)):
 		return errors.New("not a URL: an invalid character in the host")
 	}
-	return errors.New("not a URL: //[user:password@]host[:port][/db] must follow the scheme, with a number for the port; " +
-		"in user and password all but letters, digits and -._~ must be percent-encoded")
+	return errors.New(
+		"not a URL: //[user:password@]host[:port][/db] must follow the scheme, with a number for the port; " +
+			"in user and password all but letters, digits and -._~ must be percent-encoded")
 }
 
 func readURL(u *url.URL) (*node.Server, error) {
@@ -72,7 +74,7 @@ func readURL(u *url.URL) (*node.Server, error) {
 		t.Username = u.User.Username()
 		password, isSet := u.User.Password()
 		if !isSet || password == "" && t.Username != "" {
-			// Other tools take what stands there alone for a password.
+			// Other tools read a user name that stands alone as a password.
 			return nil, errors.New("user name without a password: write redis://:password@host for a password alone")
 		}
 		t.Password = password
@@ -113,7 +115,7 @@ func readURL(u *url.URL) (*node.Server, error) {
 	return t, nil
 }
 
-// hostPort returns the address in a URL: two spellings of an IP address, or of a port, are one address.
+// hostPort returns the address in a URL. Two spellings of an IP address, or of a port, give one address.
 func hostPort(u *url.URL) (string, error) {
 	host, err := hostOf(u)
 	if err != nil {
@@ -127,8 +129,8 @@ func hostPort(u *url.URL) (string, error) {
 }
 
 var (
-	// hostName matches labels with dots between them. A dot at the end says that the name is complete (RFC 1034, 3.1). Names of containers
-	// may have an underscore.
+	// hostName matches labels with dots between them. A dot at the end says that the name is complete (RFC 1034, 3.1).
+	// Names of containers may have an underscore.
 	hostName = regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?$`)
 	// zoneName matches the name or the number of a network interface.
 	zoneName = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
@@ -146,10 +148,11 @@ func hostOf(u *url.URL) (string, error) {
 	case strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII }):
 		return "", errors.New("host: a name with characters beyond ASCII must be written in punycode, which begins with xn--")
 	}
-	return "", errors.New("host: must be an IP address, of IPv6 in brackets, or a name of letters, digits, - and _ with dots between them")
+	return "", errors.New(
+		"host: must be an IP address, of IPv6 in brackets, or a name of letters, digits, - and _ with dots between them")
 }
 
-// sameServer reports whether two addresses name one server. A name that is complete is that without its last dot.
+// sameServer reports whether two addresses name one server. A dot at the end of a host name makes no difference.
 func sameServer(a, b *node.Server) bool {
 	plain := func(s *node.Server) string {
 		if host, port, err := net.SplitHostPort(s.Address); err == nil && s.Network != "unix" {

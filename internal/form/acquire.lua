@@ -1,5 +1,6 @@
--- SET of key with the words behind it. With a counter it reads that first, and the time: what an acquire with fencing needs, too.
--- What SET replies; an error reply if one of them may not be done.
+-- Carries out SET of KEYS[1] with the words in ARGV. If there is a counter, KEYS[2], the script first asks for the time
+-- and reads the counter, as an acquire with fencing does. Returns the reply of SET, or an error reply if the user may
+-- not use one of the commands.
 if KEYS[2] then
   redis.call('TIME')
   redis.call('GETRANGE', KEYS[2], 0, 16)

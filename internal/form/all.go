@@ -9,15 +9,15 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// Joint is a Form of which a server can take the locks of several keys at once: all, or none.
+// Joint is a Form in which a server can take the locks of several keys with one command: all of them, or none.
 type Joint interface {
 	Form
-	// AcquireAll takes the locks of ids, which have one token, if none of the keys exists. asks are the same but for the floors, and for
-	// no blocks. [wire.Reply.Each] is the answer for each of the keys.
+	// AcquireAll takes the locks of ids, which have one token, if none of the keys exists. asks differ only in their
+	// floors, and ask for no blocks. [wire.Reply.Each] has the answer for each of the keys.
 	AcquireAll(c *wire.Command, ids []ID, asks []Ask)
 }
 
-// ErrOthersHeld is about a key that has not been taken as others of its command were in the way.
+// ErrOthersHeld is the reason for a key that was not taken because other keys of its command were held.
 var ErrOthersHeld = fmt.Errorf("%w: not this one, but others of the call", nodeerr.ErrHeld)
 
 // AcquireAll implements [Joint].
@@ -51,7 +51,7 @@ func all(c *wire.Command, script, proof *wire.Script, ids []ID) {
 	}
 }
 
-// parseAll parses what all_acquire.lua returns about n keys.
+// parseAll parses the reply of all_acquire.lua about n keys.
 func parseAll(v *wire.Value, n int, numbered bool) wire.Reply {
 	if !numbered && v.Kind == ':' && v.Num == 1 {
 		return wire.Reply{Answer: quorum.Yes, Each: slices.Repeat([]wire.Reply{{Answer: quorum.Yes}}, n)}

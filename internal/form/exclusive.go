@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// Exclusive is the plain lock: the key holds the token of the one who has it.
+// Exclusive is the plain lock: the key holds the token of the holder.
 type Exclusive struct{ text }
 
 // Acquire implements [Form]: SET NX PX.

@@ -1,6 +1,12 @@
--- Gives key the TTL ttl (milliseconds) if it holds token and has less left or no TTL. Sets a key that does not exist to token.
--- The key is read last, so that it is tracked from there on if CLIENT CACHING YES went before.
--- 1: done; 2: recreated; -1: the key holds something else; -3: likewise, longer than any token; an error reply if it is not a string.
+-- Gives key the TTL ttl (milliseconds) if it holds token and has less left, or no TTL. Sets a key that does not exist
+-- to token, with that TTL. The key is read last, so that the server tracks it from there on if CLIENT CACHING YES went
+-- before.
+-- Returns:
+--   1: done
+--   2: recreated
+--   -1: the key holds something else
+--   -3: the key holds something else, which is longer than any token
+--   an error reply if the key is not a string
 local key, token, ttl = KEYS[1], ARGV[1], ARGV[2]
 local held = redis.pcall('GETRANGE', key, '0', '1024')
 if held == token then
@@ -14,7 +20,7 @@ elseif type(held) == 'table' then
 elseif held ~= '' then
   return #held > 1024 and -3 or -1
 end
-local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl) -- not if it is an empty string
+local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl) -- this fails if the key is an empty string
 redis.call('PTTL', key)
 if not set then
   return -1

@@ -15,32 +15,33 @@ import (
 const (
 	// maxNumber is above all numbers of counters. Scripts count in floating-point numbers, which are exact below 2^53.
 	maxNumber = 1 << 53
-	// DefaultKeep is for how long counters are kept by default. fenced_acquire.lua knows it too.
+	// DefaultKeep is how long counters are kept by default. fenced_acquire.lua knows it too.
 	DefaultKeep = 2 * time.Hour
-	// MinKeep is for how long counters are kept at least.
+	// MinKeep is how long counters are kept, at least.
 	MinKeep = time.Minute
-	// MaxBlock is how many numbers an acquire may ask for at most. Servers refuse more, so that a mistake of the caller does not
-	// run a counter up.
+	// MaxBlock is how many numbers an acquire may ask for, at most. Servers refuse more, so that a mistake of the caller
+	// does not raise a counter too far.
 	MaxBlock = quorum.MaxBlock
 )
 
-// Fenced is the lock with fencing tokens: its key holds the token, | and a number. The number comes from a counter of the name, the
-// key {key}:fence. It must not be copied.
+// Fenced is the lock with fencing tokens. Its key holds the token, | and a number. The number comes from a counter of
+// the name, the key {key}:fence. A Fenced must not be copied.
 type Fenced struct {
 	text
 
-	Keep  time.Duration // for how long counters are kept beyond the TTL of a lock, from when they advanced last
+	// Keep is how long counters are kept beyond the TTL of a lock, from their last advance on.
+	Keep  time.Duration
 	clock atomic.Pointer[quorum.CounterClock]
 }
 
 const (
-	// longTTL is the TTL from which on a lock has its counter kept for longer each time, and not only when the counter advances. It
-	// is half of the shortest Keep.
+	// longTTL is the longest TTL of a lock that leaves the TTL of its counter alone. A lock with a longer TTL makes the
+	// counter advance at each acquire, so that the counter is kept for longer. longTTL is half of the shortest Keep.
 	longTTL = MinKeep / 2
-	// coarse is the unit of the estimate that is sent to the nodes, in microseconds. Rounds that begin at about the same time
-	// send the same.
+	// coarse is the unit of the estimate that is sent to the nodes, in microseconds. Rounds that begin at about the same
+	// time send the same estimate.
 	coarse = 50_000
-	// leastTime is more than a second later than the first number that a missing counter grants.
+	// leastTime is the least estimate. It is more than a second later than the first number that a missing counter grants.
 	leastTime = 2_000_000
 )
 
@@ -57,7 +58,8 @@ func (f *Fenced) Prepare(a *Ask, now time.Time, wall func() time.Time) {
 	a.Time, a.Advance = uint64(max(leastTime, estimate)), !known || a.TTL > min(longTTL, f.Keep/2)
 }
 
-// Won implements [Numbered]. The first number of the block counts, so that blocks do not drive the estimate ahead of the clocks.
+// Won implements [Numbered]. The first number of the block counts, so that blocks do not drive the estimate ahead of
+// the clocks.
 func (f *Fenced) Won(now time.Time, a Ask, number uint64) {
 	for {
 		before, known := f.clock.Load(), quorum.CounterClock{}
@@ -66,7 +68,7 @@ func (f *Fenced) Won(now time.Time, a Ask, number uint64) {
 		}
 		learnt := known
 		learnt.Learn(now, a.Time, number-max(1, a.Block)+1)
-		if learnt == known { // as a rule, and nothing is allocated then
+		if learnt == known { // as a rule: nothing is allocated then
 			return
 		}
 		if next := learnt; f.clock.CompareAndSwap(before, &next) {
@@ -75,12 +77,13 @@ func (f *Fenced) Won(now time.Time, a Ask, number uint64) {
 	}
 }
 
-// Acquire implements [Form]. The key holds the last number of the next block of its counter, which is in [wire.Reply.Fence]. The
-// block is above all numbers that the counter has granted before, or been raised to.
+// Acquire implements [Form]. It takes the next block of the counter. The key then holds the last number of the block,
+// which is also in [wire.Reply.Fence]. The block is above all numbers that the counter has granted, or been raised to,
+// before.
 func (f *Fenced) Acquire(c *wire.Command, id ID, a Ask) {
 	*c = wire.Command{
-		Class: wire.Vote, Script: fencedAcquireScript, Proof: firstFencedAcquireScript, Key: id.Key, Second: counterOf(id.Key), Token: id.Token,
-		Parse: parseNumber, Join: joined,
+		Class: wire.Vote, Script: fencedAcquireScript, Proof: firstFencedAcquireScript,
+		Key: id.Key, Second: counterOf(id.Key), Token: id.Token, Parse: parseNumber, Join: joined,
 	}
 	c.With(id.Token, millis(a.TTL), decimal(a.Time))
 	advance, block := a.Advance || a.Floor > 0, a.Block > 1
@@ -108,27 +111,31 @@ func parseNumber(v *wire.Value) wire.Reply {
 	return wire.Unexpected(v)
 }
 
-// Raise implements [Numbered]. The counter is raised, too.
+// Raise implements [Numbered]. It raises the counter, too.
 func (f *Fenced) Raise(c *wire.Command, id ID, granted, number uint64) {
-	*c = wire.Command{Class: wire.Own, Script: raiseScript, Key: id.Key, Second: counterOf(id.Key), Token: id.Token, Parse: parseCode}
+	*c = wire.Command{
+		Class: wire.Own, Script: raiseScript, Key: id.Key, Second: counterOf(id.Key), Token: id.Token, Parse: parseCode,
+	}
 	c.With(fenced(id.Token, granted), fenced(id.Token, number), decimal(number))
 }
 
 // Extend implements [Form]. It raises the counter to the number.
 func (f *Fenced) Extend(c *wire.Command, id ID, ttl time.Duration) {
 	*c = wire.Command{
-		Class: wire.Extend, Script: fencedExtendScript, Key: id.Key, Second: counterOf(id.Key), Token: id.Token, Parse: parseFencedExtend,
+		Class: wire.Extend, Script: fencedExtendScript, Key: id.Key, Second: counterOf(id.Key), Token: id.Token,
+		Parse: parseFencedExtend,
 	}
 	c.With(id.Token, decimal(id.Number), millis(ttl), millis(f.Keep))
 }
 
-// Release implements [Form]. It raises the counter to the number.
+// Release implements [Form]. It raises a counter that has not reached the number.
 func (f *Fenced) Release(c *wire.Command, id ID, redeliver time.Duration) {
 	removeFenced(c, id)
 	c.Class, c.Redeliver, c.Join = wire.CleanUp, redeliver, joined
 }
 
-// Remove implements [Form]. The holder may have raised the number since it was seen.
+// Remove implements [Form]. It also deletes a key whose number has changed: the holder may have raised the number since
+// it was seen.
 func (f *Fenced) Remove(c *wire.Command, key string, seen Observation) {
 	if seen.Fence == 0 {
 		remove(c, key, seen.Value)
@@ -140,7 +147,8 @@ func (f *Fenced) Remove(c *wire.Command, key string, seen Observation) {
 // removeFenced deletes a key that holds a token with a number.
 func removeFenced(c *wire.Command, id ID) {
 	*c = wire.Command{
-		Class: wire.Remove, Script: fencedReleaseScript, Key: id.Key, Second: counterOf(id.Key), Token: id.Token, Parse: parseRelease,
+		Class: wire.Remove, Script: fencedReleaseScript, Key: id.Key, Second: counterOf(id.Key), Token: id.Token,
+		Parse: parseRelease,
 	}
 	c.With(fenced(id.Token, id.Number))
 }
@@ -148,7 +156,7 @@ func removeFenced(c *wire.Command, id ID) {
 // Shows implements [Form].
 func (f *Fenced) Shows(r *wire.Reply) Observation { return observation(r, true) }
 
-// joined has fenced acquires and releases carried out together.
+// joined lets one call of a script carry out several fenced acquires and releases.
 var joined = &wire.Joiner{Script: joinedScript, Words: joinedWords}
 
 func joinedWords(words []string, run []*wire.Command) []string {
@@ -163,7 +171,7 @@ func joinedWords(words []string, run []*wire.Command) []string {
 		switch {
 		case c.CleansUp():
 			forms = append(forms, 'r')
-		case slices.Equal(c.Args[1:], times): // and no argument more
+		case slices.Equal(c.Args[1:], times): // the command has no other argument
 			forms = append(forms, 's')
 		default:
 			forms = append(forms, '0'+byte(len(c.Args)))
@@ -180,7 +188,8 @@ func joinedWords(words []string, run []*wire.Command) []string {
 	return words
 }
 
-// The companion keys of a lock are its key between these. They are in its hash slot unless the key has a hash tag.
+// A companion key of a lock is beforeKey, the key of the lock, and one of the other strings. It is in the hash slot of
+// the key, unless the key has a hash tag.
 const (
 	beforeKey     = "{"
 	behindCounter = "}:fence"
@@ -193,12 +202,13 @@ func companion(key, behind string) string { return beforeKey + key + behind }
 
 func counterOf(key string) string { return companion(key, behindCounter) }
 
-// Reserved reports whether a key has the form of a companion key, such as a counter, or of the stamp of a node. No lock may
-// have such a key.
+// Reserved reports whether a key has the form of a companion key, such as a counter, or of the stamp of a node. No lock
+// may have such a key.
 func Reserved(key string) bool {
 	return strings.HasPrefix(key, wire.StampKey("")) || strings.HasPrefix(key, beforeKey) &&
-		slices.ContainsFunc([]string{behindCounter, behindSharers, behindWanted, behindSlots}, func(end string) bool { return strings.HasSuffix(key, end) })
+		slices.ContainsFunc([]string{behindCounter, behindSharers, behindWanted, behindSlots},
+			func(end string) bool { return strings.HasSuffix(key, end) })
 }
 
-// fenced is what a key holds that was set with fencing.
+// fenced returns the value of a key that was set with fencing.
 func fenced(token string, number uint64) string { return token + "|" + decimal(number) }

@@ -1,14 +1,25 @@
--- Sets key, if it does not exist, to token|number with the TTL ttl (milliseconds). The number is the last of the next block of
--- the counter: block numbers, 1 by default. A counter that is missing, or more than a second behind now (the caller's estimate
--- of the time, microseconds since 1970), advances: to now, if the server's clock is within a second of it, else to that clock.
--- It also advances if floor is given, "" for none, and to floor at least. The block comes on top of that. A counter that
--- advances is kept for keep (milliseconds; by default two hours) beyond the TTL. So is one from which a block is taken, since
--- with blocks it may keep pace with the clock, and need not advance for as long as that goes on.
--- The number; nil: the key exists; an error reply if the counter is none, but somebody's data: anything but a number from 1
--- to 2^53 - 1 without leading zeros.
--- The key is set before the counter, so that there is nothing to take back of somebody's counter if the key exists.
--- The acquires of a joined script with one ttl and one now share begun: what a missing counter began with. The next is taken
--- to be missing, too, so that it begins with a single write.
+-- Sets key to token|number with the TTL ttl (milliseconds), if it does not exist. The number is the last one of the
+-- next block of the counter. A block has block numbers, by default 1.
+--
+-- A counter that is missing, or more than a second behind now, advances. now is the caller's estimate of the time, in
+-- microseconds since 1970. The counter advances to now if the server's clock is within a second of now, otherwise to
+-- that clock. It also advances if floor is given, and then to floor at least. "" means that there is no floor. The
+-- block comes on top of that.
+--
+-- A counter that advances is kept for keep (milliseconds, by default two hours) beyond the TTL. So is a counter from
+-- which a block is taken. With blocks a counter may keep pace with the clock, and does not advance for as long as that
+-- goes on.
+--
+-- The key is set before the counter. So if the key exists, there is nothing to take back of another program's counter.
+--
+-- The acquires of a joined script with one ttl and one now share begun: the number with which a missing counter began.
+-- The script expects the next counter to be missing, too, so that it begins with a single write.
+--
+-- Returns:
+--   the number
+--   nil if the key exists
+--   an error reply if the counter is another program's data: anything but a number from 1 to 2^53 - 1 without leading
+--   zeros
 local key, counter, token, ttl, now, keep, floor, block, begun = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], {}
 local call, pcall, text = redis.call, redis.pcall, begun.text
 if text and call('SET', counter, text, 'NX', 'PX', begun.kept) then
@@ -53,7 +64,7 @@ end
 local missing = counted == ''
 local kept = (missing or forward or block) and string.format('%.0f', ttl + (keep or 7200000))
 if missing then
-  set = pcall('SET', counter, text, 'NX', 'PX', kept) -- not if it is an empty string
+  set = pcall('SET', counter, text, 'NX', 'PX', kept) -- this fails if the counter is an empty string
 elseif forward then
   set = pcall('SET', counter, text, 'PX', kept)
 else

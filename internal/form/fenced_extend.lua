@@ -1,10 +1,19 @@
--- Gives key the TTL ttl (milliseconds) if it holds token|number and has less left or no TTL; the number becomes fence. Sets
--- a key that does not exist, and its counter. The counter is raised to fence and kept for keep (milliseconds) beyond the TTL
--- at least. The key is read last, so that it is tracked from there on if CLIENT CACHING YES went before.
--- What is no counter, but somebody's data, is left alone. Then a key that exists is extended as if there were no counter: that
--- it is held here does not depend on one, and an acquire is refused here. A key that does not exist is not set.
--- 1: done; 2: recreated; -1: the key holds something else; -3: likewise, longer than any token; -4: no such key, and the
--- counter is none; an error reply if the key is of another type.
+-- Gives key the TTL ttl (milliseconds) if it holds token with any number, and has less left, or no TTL. The number
+-- becomes fence. Sets a key that does not exist, and its counter. The counter is raised to fence, and kept for keep
+-- (milliseconds) beyond the TTL, at least. The key is read last, so that the server tracks it from there on if CLIENT
+-- CACHING YES went before.
+--
+-- If the counter is another program's data, the script leaves it alone. It then extends a key that exists as if there
+-- were no counter: the key is held here without one, and the server refuses acquires. It does not set a key that does
+-- not exist.
+--
+-- Returns:
+--   1: done
+--   2: recreated
+--   -1: the key holds something else
+--   -3: the key holds something else, which is longer than any token
+--   -4: the key does not exist, and the counter is another program's data
+--   an error reply if the key is of another type
 local key, counter, token, fence, ttl, keep = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local value = token .. '|' .. fence
 local held = redis.pcall('GETRANGE', key, '0', '1024')
@@ -31,9 +40,10 @@ if reached and reached < 9007199254740992 then
     redis.call('PEXPIRE', counter, kept)
   end
 elseif missing and counted == '' then
-  local time = redis.call('TIME') -- what an acquire would begin with
+  local time = redis.call('TIME') -- an acquire would begin with this
   local begin = math.max(tonumber(fence), time[1] * 1000000 + time[2])
-  set = redis.pcall('SET', counter, string.format('%.0f', begin), 'NX', 'PX', kept) -- not if it is an empty string
+  -- This fails if the counter is an empty string.
+  set = redis.pcall('SET', counter, string.format('%.0f', begin), 'NX', 'PX', kept)
 elseif missing then
   set = nil
 end

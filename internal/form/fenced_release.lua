@@ -1,7 +1,13 @@
--- Deletes key if it holds value, which is token|number, or the same token with another number. The counter, if there is
--- one, is raised to the number of value in any case: it may not have granted anything to the token.
--- 1: deleted; 0: no such key; -1: the key holds something else; -2: likewise, without a TTL; -3: likewise, longer than any
--- token; an error reply if it is not a string, and has no TTL.
+-- Deletes key if it holds value, which is token|number, or the same token with another number. If the key does not hold
+-- value itself, the script raises a counter that exists to the number of value: the counter may not have granted
+-- anything to the token.
+-- Returns:
+--   1: deleted
+--   0: the key does not exist
+--   -1: the key holds something else
+--   -2: the key holds something else, and has no TTL
+--   -3: the key holds something else, which is longer than any token, and has no TTL
+--   an error reply if the key is not a string, and has no TTL
 local key, counter, value = KEYS[1], KEYS[2], ARGV[1]
 local held = redis.pcall('GETRANGE', key, '0', '1024')
 if held == value then

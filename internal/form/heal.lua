@@ -1,5 +1,9 @@
 -- Deletes key if it holds value and has no TTL.
--- 1: deleted; 0: no such key; -1: the key holds something else or has a TTL; an error reply if it is not a string.
+-- Returns:
+--   1: deleted
+--   0: the key does not exist
+--   -1: the key holds something else, or has a TTL
+--   an error reply if the key is not a string
 local key, value = KEYS[1], ARGV[1]
 local held = redis.pcall('GETRANGE', key, '0', '1024')
 if type(held) == 'table' then

@@ -1,8 +1,8 @@
--- Carries out several of fenced_acquire and fenced_release, in order. ARGV[1] has a character for each: r for a release; s for
--- an acquire whose ttl and now are ARGV[2] and ARGV[3]; else a digit, how many arguments an acquire has. KEYS holds the two keys
--- of each, the rest of ARGV the arguments.
--- An array of the results, each as by itself or its error. A server that is out of memory refuses only the first acquire if
--- a release follows: the refusal is then that of all acquires.
+-- Carries out several calls of fenced_acquire and fenced_release, in order. ARGV[1] has a character for each call: r
+-- for a release, and s for an acquire whose ttl and now are ARGV[2] and ARGV[3]. Any other acquire has a digit, which
+-- says how many arguments it has. KEYS holds the two keys of each call, and the rest of ARGV the arguments. Returns an
+-- array of the results. Each is the result that the call has by itself, or its error. A server that is out of memory
+-- refuses the first acquire, but accepts acquires behind a release. The script answers these with the same refusal.
 local forms, ttl, now, replies, a, full, begun = ARGV[1], ARGV[2], tonumber(ARGV[3]), {}, 4, nil, {}
 local r, s, zero = string.byte('rs0', 1, 3)
 local keys, args, pcall, type, byte = KEYS, ARGV, pcall, type, string.byte

@@ -1,7 +1,11 @@
--- Reads what key holds and its TTL in milliseconds (-1: none), both in an array. A token has at most 1024 bytes: of
--- somebody's data that is longer, only the first 1025 are read. Of data of another type that has a TTL, only that is told, behind nil.
--- nil: no such key; an error reply if it is not a string, and has no TTL. With an argument a replica answers with an error, too: what it
--- holds is that of another node. It is not noticed if the user may not use INFO.
+-- Reads the value of key and its TTL. A token has at most 1024 bytes: of a longer value the script reads only the first
+-- 1025. With an argument a replica answers with an error, because it holds the data of another node. The script does
+-- not notice a replica if the user may not use INFO.
+-- Returns:
+--   an array of the value and the TTL in milliseconds (-1: none)
+--   an array of nil and the TTL if the key is not a string, and has a TTL
+--   nil if the key does not exist
+--   an error reply if the key is not a string, and has no TTL
 local key = KEYS[1]
 if ARGV[1] then
   local info = redis.pcall('INFO', 'replication')

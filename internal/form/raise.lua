@@ -1,7 +1,10 @@
--- Replaces the number that was granted by number: in key, which holds granted before and raised afterwards, and in the
--- counter, unless that is higher. The TTLs stay as they are.
--- 1: done; 0: no such key or counter; -1: the key holds something else; an error reply if one of them is of another type, or
--- if the counter is none.
+-- Replaces the number that was granted by number. The key holds granted before, and raised afterwards. The counter is
+-- raised to number, unless it is higher. The TTLs stay as they are.
+-- Returns:
+--   1: done
+--   0: the key or the counter does not exist
+--   -1: the key holds something else
+--   an error reply if one of them is of another type, or if the counter is not a counter
 local key, counter, granted, raised, number = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 local held = redis.pcall('GETRANGE', key, '0', '1024')
 local counted = redis.pcall('GETRANGE', counter, '0', '16')

@@ -1,8 +1,15 @@
 -- Deletes key if it holds token.
--- 1: deleted; 0: no such key; -1: the key holds something else; -2: likewise, without a TTL; -3: likewise, longer than any
--- token; an error reply if it is not a string, and has no TTL.
--- All scripts read no more of a key than can be a lock and one byte: of somebody's data, which may have megabytes, GET would
--- have the server make copies. GETRANGE reads nothing of a key that is missing and of one that is empty: PTTL tells them apart.
+-- Returns:
+--   1: deleted
+--   0: the key does not exist
+--   -1: the key holds something else
+--   -2: the key holds something else, and has no TTL
+--   -3: the key holds something else, which is longer than any token, and has no TTL
+--   an error reply if the key is not a string, and has no TTL
+--
+-- All scripts read at most one byte more of a key than a lock can have. Another program's data may have megabytes, of
+-- which GET would make the server make copies. GETRANGE returns an empty string for a key that is missing, and for one
+-- that is empty. PTTL tells them apart.
 local key, token = KEYS[1], ARGV[1]
 local held = redis.pcall('GETRANGE', key, '0', '1024')
 if held == token then

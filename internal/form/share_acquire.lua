@@ -1,18 +1,24 @@
--- Lets token in among the sharers of key for ttl milliseconds, unless key holds anything but mark, or a writer waits (wanted). With
--- slots each sharer has a slot below limit of its own: the first free one from start on, round the end. While there are sharers
--- key holds mark, for as long as the last of them at least. Without key, what sharers and slots hold means nothing.
--- 1 + 2 * the slot (1 without slots), and one more if key was changed; 0: a writer waits; -1: key holds something else, or token is in;
--- -2: likewise, without a TTL; -3: likewise, longer than any token; -4: all slots are taken; an error reply if one of them is of another type,
--- unless that is key, and it has a TTL (-1).
--- Nobody is let in who could not be extended and released: what is needed for that is done before anything is set, in a way that changes
--- nothing. The first write has to be one that a server refuses that is out of memory: it checks no other.
+-- Adds token to the sharers of key for ttl milliseconds, unless key holds anything but mark, or a writer waits
+-- (wanted). With slots, each sharer has a slot of its own, below limit. It is the first free one from start on, and
+-- then from 0 on. While there are sharers key holds mark, at least until the last of them ends. Without key, the
+-- contents of sharers and slots mean nothing. A sharer that could not be extended and released is not added. The
+-- commands that this needs are carried out before anything is set, in a way that changes nothing. The first write has
+-- to be one that a server refuses if it is out of memory, because it checks no other.
+-- Returns:
+--   1 + 2 * the slot (1 without slots), and one more if key was changed
+--   0: a writer waits
+--   -1: key holds something else, or token is a sharer already
+--   -2: key holds something else, and has no TTL
+--   -3: key holds something else, which is longer than any token, and has no TTL
+--   -4: all slots are taken
+--   an error reply if one of the keys is of another type, unless that is key, and it has a TTL (-1)
 local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local mark, token, ttl, limit, start = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local held, refusal = look(key, mark)
 if held == nil then
   return refusal
 end
-local asked = redis.call('PTTL', wanted) -- a writer's is 3 s at most: more, or none, is somebody else's
+local asked = redis.call('PTTL', wanted) -- a writer sets at most 3 s: a longer TTL, or none, is another program's
 if asked >= 0 and asked <= 3000 then
   return 0
 end
@@ -42,7 +48,7 @@ if slots then
     from, to = 0, start - 1
   end
   slot = from
-  if redis.call('ZCOUNT', slots, from, from) == 1 then -- the first free one, by halving
+  if redis.call('ZCOUNT', slots, from, from) == 1 then -- finds the first free one, by halving
     while slot < to do
       local middle = math.floor((slot + to) / 2)
       if redis.call('ZCOUNT', slots, from, middle) > middle - from then

@@ -1,8 +1,15 @@
--- Gives token the TTL ttl (milliseconds) among the sharers of key if it is in and has less left; with slots, at slot. Lets it in
--- where it is not, or at another slot, unless somebody else has key or slot. It starts with what a full server permits. key is read last, so
--- that it is tracked from there on if CLIENT CACHING YES went before.
--- 1: done; 2: let in again; 3 and 4: likewise, and key is as it was; -1: somebody else has key or slot; -2: key holds something else, without a
--- TTL; -3: likewise, longer than any token; an error reply if one of them is of another type, unless that is key, and it has a TTL (-1).
+-- Gives token the TTL ttl (milliseconds) among the sharers of key, if it is one and has less left. With slots, it must
+-- have slot. If token is no sharer, or has another slot, it is added, unless another holder has key or slot. The first
+-- write is one that a server permits even if it is out of memory. The key is read last, so that the server tracks it
+-- from there on if CLIENT CACHING YES went before.
+-- Returns:
+--   1: done
+--   2: added again
+--   3 and 4: as 1 and 2, and key is as it was
+--   -1: another holder has key or slot
+--   -2: key holds something else, and has no TTL
+--   -3: key holds something else, which is longer than any token, and has no TTL
+--   an error reply if one of the keys is of another type, unless that is key, and it has a TTL (-1)
 local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
 local mark, token, ttl, slot = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local held, refusal = look(key, mark)

@@ -1,9 +1,19 @@
--- Tells what key holds, 1025 bytes of it at most, and its TTL (-1: none); the TTL of wanted (below 0: no writer waits); how many share key,
--- and the TTL of the one that ends first (-1: nobody shares it); the TTL and the slot of token (-1: not in, no slot). Then with most,
--- from 1 to 256, so many of the sharers from the one behind skip on, the one that ends first in front: token, TTL and slot of each.
--- TTLs are in milliseconds. key is read last, so that it is tracked from there on if CLIENT CACHING YES went before.
--- nil: no such key, and no writer waits; {nil, TTL}: key is of another type; an error reply if it has no TTL then, or if another of them
--- is of another type.
+-- Reads the state of key and of its sharers. TTLs are in milliseconds. The key is read last, so that the server tracks
+-- it from there on if CLIENT CACHING YES went before.
+-- Returns an array of
+--   the value of key, of which 1025 bytes at most; nil if there is none
+--   the TTL of key (-1: none)
+--   the TTL of wanted (below 0: no writer waits)
+--   how many sharers there are
+--   the TTL of the sharer that ends first (-1: there is none)
+--   the TTL of token (-1: it is no sharer)
+--   the slot of token (-1: it has none)
+--   with most, from 1 to 256: token, TTL and slot of up to most sharers behind the first skip ones, in the order in
+--   which they end
+-- Otherwise it returns
+--   nil if key does not exist, and no writer waits
+--   an array of nil and the TTL if key is of another type, and has a TTL
+--   an error reply if it has none, or if one of the other keys is of another type
 local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local mark, token, most, skip = ARGV[1], ARGV[2], tonumber(ARGV[3] or 0), tonumber(ARGV[4] or 0)
 local kept, found, count, first, own, slot = redis.call('PTTL', wanted), {}, 0, -1, -1, -1

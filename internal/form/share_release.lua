@@ -1,8 +1,15 @@
--- Takes token out of the sharers of key, and out of slots if there are slots; with slot not from another. The last one deletes key.
--- Otherwise key is kept for no longer than about what the others need, and is changed in any case if there are slots, so that those
--- who wait for one are woken. Without a token it deletes a mark that nobody is in.
--- 1: done; 2: likewise, and key is as it was; 0: not in, or its TTL is over; -1: key holds something else; -2: likewise, without a TTL;
--- -3: likewise, longer than any token; an error reply if one of them is of another type, unless that is key, and it has a TTL (-1).
+-- Removes token from the sharers of key, and from slots if there are slots. With slot, it does so only if token has
+-- that slot. The last sharer deletes key. Otherwise key is kept for no longer than about the time that the others need.
+-- With slots it is changed in any case, which wakes the waiters for a slot. With an empty token the script deletes a
+-- mark that has no sharers.
+-- Returns:
+--   1: done
+--   2: done, and key is as it was
+--   0: token is no sharer, does not have slot, or its TTL is over
+--   -1: key holds something else
+--   -2: key holds something else, and has no TTL
+--   -3: key holds something else, which is longer than any token, and has no TTL
+--   an error reply if one of the keys is of another type, unless that is key, and it has a TTL (-1)
 local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
 local mark, token, slot = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local held, refusal = look(key, mark)
@@ -34,7 +41,7 @@ local longer = kept < 0 or kept > 2 * need + 10
 if need < 0 then
   redis.call('DEL', key)
 elseif longer or slots then
-  -- kept may have been read in a later millisecond than now: without need, each release would take one from the others
+  -- kept may have been read in a later millisecond than now. Without need, each release would take one from the others.
   ends = now + (longer and need + math.floor(need / 4) + 2 or math.max(kept, need + 2))
   for i = 1, #KEYS do
     redis.call('PEXPIREAT', KEYS[i], ends)

@@ -11,14 +11,15 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// Shared is a lock that several have at a time: the key holds a mark, which keeps out every client that sets the key only if it does not exist. The
-// tokens of its holders are in {key}:sharers, which means nothing without the mark. Those of a kind that has slots have one each, in {key}:slots.
+// Shared is the form of a lock that several holders have at a time. The key holds a mark, which keeps out every client
+// that sets the key only if it does not exist. {key}:sharers has the tokens of the holders. Without the mark it means
+// nothing. If the kind has slots, {key}:slots has the slot of each token.
 type Shared struct {
 	Kind
-	Slots uint16 // how many there are of the name
+	Slots uint16 // how many slots the name has
 }
 
-// keys are those of a script.
+// keys returns the keys of a script: the key of the lock, and its companion keys.
 func (s Shared) keys(key string, behind ...string) []string {
 	keys := make([]string, 1, 4)
 	keys[0] = key
@@ -31,7 +32,8 @@ func (s Shared) keys(key string, behind ...string) []string {
 	return keys
 }
 
-// Acquire implements [Form]: the key is free for it if it does not exist, or holds the mark, and no writer waits.
+// Acquire implements [Form]. It takes the lock if no writer waits, and the key does not exist or holds the mark. With
+// slots, one must be free.
 func (s Shared) Acquire(c *wire.Command, id ID, a Ask) {
 	*c = wire.Command{
 		Class: wire.Vote, Script: shareAcquireScript, Key: id.Key, Token: id.Token, Parse: parseShare, Shares: true,
@@ -49,10 +51,11 @@ func (s Shared) Extend(c *wire.Command, id ID, ttl time.Duration) {
 	*c = wire.Command{
 		Class: wire.Extend, Script: shareExtendScript, Key: id.Key, Token: id.Token, Parse: parseStay, Shares: true,
 	}
-	c.WithKeys(s.keys(id.Key, behindSharers), slices.Concat([]string{s.Mark(), id.Token, millis(ttl)}, s.slot(id.Number))...)
+	c.WithKeys(s.keys(id.Key, behindSharers),
+		slices.Concat([]string{s.Mark(), id.Token, millis(ttl)}, s.slot(id.Number))...)
 }
 
-// slot is the last argument of a script, if the lock has a slot.
+// slot returns the last argument of a script if the lock has a slot, and otherwise nothing.
 func (s Shared) slot(number uint64) []string {
 	if !s.HasSlots() || number == 0 {
 		return nil
@@ -60,8 +63,8 @@ func (s Shared) slot(number uint64) []string {
 	return []string{decimal(number - 1)}
 }
 
-// Release implements [Form]: the last one deletes the key. A lock goes whatever its slot is: an acquire whose answer came too late may
-// have got another slot than the rest.
+// Release implements [Form]. The last sharer deletes the key. A lock is released whatever its slot is: an acquire whose
+// answer came too late may have got another slot than the others.
 func (s Shared) Release(c *wire.Command, id ID, redeliver time.Duration) {
 	s.leave(c, ID{Key: id.Key, Token: id.Token})
 	c.Class, c.Redeliver = wire.CleanUp, redeliver
@@ -73,7 +76,7 @@ func (s Shared) TakeBack(c *wire.Command, id ID, granted wire.Slot) {
 	c.Class = wire.CleanUp
 }
 
-// Remove implements [Form]: it takes out one of those who share the key. Without a token it deletes the key if nobody shares it.
+// Remove implements [Form]. It removes one sharer of the key. Without a token it deletes the key if it has no sharers.
 func (s Shared) Remove(c *wire.Command, key string, seen Observation) {
 	s.leave(c, ID{Key: key, Token: seen.Token})
 }
@@ -93,15 +96,16 @@ func (s Shared) Look(id ID) *wire.Command {
 	return s.look(id.Key, func(v *wire.Value) wire.Reply { return s.own(v, id) }, id.Token)
 }
 
-// Sharers asks who shares a key: for the MostSharers of them, at most, that come behind skip others, the one that ends first in front. The
-// reply is what the key holds, and whether a writer waits; with the mark, [wire.Reply.Each] has the token, the TTL and the slot of each.
+// Sharers asks for the sharers of a key. It skips the first skip of them, and reports the next MostSharers at most, in
+// the order in which they end. The reply shows the value of the key, and whether a writer waits. If the value is the
+// mark, [wire.Reply.Each] has the token, the TTL and the slot of each sharer. Sharers is not tracked.
 func (s Shared) Sharers(key string, skip int) *wire.Command {
 	c := s.look(key, s.sharers, "", strconv.Itoa(MostSharers), strconv.Itoa(skip))
 	c.Tracked = false
 	return c
 }
 
-// MostSharers is how many of those who share a key are told at a time.
+// MostSharers is how many sharers of a key one reply has, at most.
 const MostSharers = 256
 
 func (s Shared) look(key string, parse func(*wire.Value) wire.Reply, args ...string) *wire.Command {
@@ -123,7 +127,7 @@ func (Shared) Shows(r *wire.Reply) Observation {
 // Heal implements [Form].
 func (Shared) Heal(key, value string) *wire.Command { return text{}.Heal(key, value) }
 
-// parseSlot parses what share_acquire.lua returns with slots.
+// parseSlot parses the reply of share_acquire.lua with slots.
 func parseSlot(v *wire.Value, limit int64) wire.Reply {
 	switch {
 	case v.Kind == ':' && v.Num == -4:
@@ -134,7 +138,7 @@ func parseSlot(v *wire.Value, limit int64) wire.Reply {
 	return parseShare(v)
 }
 
-// parseShare parses what it returns without.
+// parseShare parses the reply of share_acquire.lua without slots.
 func parseShare(v *wire.Value) wire.Reply {
 	switch {
 	case v.Kind != ':':
@@ -150,7 +154,7 @@ func parseShare(v *wire.Value) wire.Reply {
 	return wire.Unexpected(v)
 }
 
-// parseStay parses what share_extend.lua returns.
+// parseStay parses the reply of share_extend.lua.
 func parseStay(v *wire.Value) wire.Reply {
 	if v.Kind == ':' && (v.Num == 3 || v.Num == 4) {
 		r := replies[2+v.Num]
@@ -160,7 +164,7 @@ func parseStay(v *wire.Value) wire.Reply {
 	return parseStayed(v)
 }
 
-// parseLeave parses what share_release.lua returns.
+// parseLeave parses the reply of share_release.lua.
 func parseLeave(v *wire.Value) wire.Reply {
 	if v.Kind == ':' && v.Num == 2 {
 		return wire.Reply{Answer: quorum.Yes, Same: true}
@@ -168,21 +172,22 @@ func parseLeave(v *wire.Value) wire.Reply {
 	return parseRelease(v)
 }
 
-// looked is the answer of share_look.lua. Times are in milliseconds.
+// looked is the reply of share_look.lua. TTLs are in milliseconds.
 type looked struct {
-	kept    int64        // TTL of the mark; -1: for ever; -2: there is none
-	wanted  int64        // TTL of what a waiting writer has set; below 0: none waits
-	count   int64        // how many share the key
-	first   int64        // TTL of the one that ends first; -1: nobody shares it
-	own     int64        // TTL of the token; -1: it is not in
-	slot    wire.Slot    // of the token
-	sharers []wire.Value // token, TTL and slot of each
+	kept    int64        // TTL of the key. -1 means that it never expires, -2 that there is no key.
+	wanted  int64        // TTL of the key that a waiting writer sets. Below 0 no writer waits.
+	count   int64        // how many sharers there are
+	first   int64        // TTL of the sharer that ends first. -1 means that there is none.
+	own     int64        // TTL of the token. -1 means that it is not among the sharers.
+	slot    wire.Slot    // slot of the token. Zero means none.
+	sharers []wire.Value // token, TTL and slot of each sharer
 }
 
-// writerWaits reports whether what is at wanted is a writer's, and not somebody's data.
+// writerWaits reports whether a writer has set the key at wanted, and not another program.
 func (l *looked) writerWaits() bool { return l.wanted >= 0 && l.wanted <= wantFor.Milliseconds() }
 
-// looks parses it. ok is false if the reply says all: there is nothing, or something else.
+// looks parses the reply of share_look.lua. ok is false if r is complete: nothing is there, the key holds something
+// else, or the reply is invalid.
 func (s Shared) looks(v *wire.Value) (l looked, r wire.Reply, ok bool) {
 	if v.Kind == '_' || v.Kind == '*' && len(v.Items) == 2 && v.Items[0].Kind == '_' {
 		return l, parseObserve(v), false
@@ -198,15 +203,18 @@ func (s Shared) looks(v *wire.Value) (l looked, r wire.Reply, ok bool) {
 		return l, wire.Reply{Answer: quorum.Yes, Value: string(held.Text), TTL: wire.TTL(v.Items[1].Num)}, false
 	}
 	n := func(i int) int64 { return v.Items[i].Num }
-	return looked{kept: n(1), wanted: n(2), count: n(3), first: n(4), own: n(5), slot: slotOf(n(6)), sharers: v.Items[leading:]}, r, true
+	return looked{
+		kept: n(1), wanted: n(2), count: n(3), first: n(4), own: n(5), slot: slotOf(n(6)), sharers: v.Items[leading:],
+	}, r, true
 }
 
-// leading is how many values stand before those of the sharers: what the key holds, and six numbers.
+// leading is how many values stand before the values of the sharers: the value of the key, and six numbers.
 const leading = 7
 
-// isLooked reports whether a value has the shape that looked needs.
+// isLooked reports whether a value can be parsed as looked.
 func isLooked(v *wire.Value) bool {
-	if v.Kind != '*' || len(v.Items) < leading || len(v.Items)%3 != leading%3 || v.Items[0].Kind != '_' && !v.Items[0].IsText() {
+	if v.Kind != '*' || len(v.Items) < leading || len(v.Items)%3 != leading%3 ||
+		v.Items[0].Kind != '_' && !v.Items[0].IsText() {
 		return false
 	}
 	for i := range v.Items[1:] {
@@ -217,7 +225,7 @@ func isLooked(v *wire.Value) bool {
 	return true
 }
 
-// slotOf returns the slot with an index that a server names; none if it cannot be.
+// slotOf returns the slot with an index that a server reports, or none if there is no such slot.
 func slotOf(i int64) wire.Slot {
 	if i < 0 || i >= MaxSlots {
 		return 0
@@ -225,7 +233,7 @@ func slotOf(i int64) wire.Slot {
 	return wire.SlotAt(int(i))
 }
 
-// inTheWay is about what is in the way of one more.
+// inTheWay parses the reply to Observe: whatever is in the way of another sharer.
 func (s Shared) inTheWay(v *wire.Value) wire.Reply {
 	l, r, ok := s.looks(v)
 	switch {
@@ -239,7 +247,7 @@ func (s Shared) inTheWay(v *wire.Value) wire.Reply {
 	return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
 }
 
-// own is about one of those who share the key: as if the key held its token.
+// own parses the reply to Look: the state of one sharer, as if the key held its token.
 func (s Shared) own(v *wire.Value, id ID) wire.Reply {
 	l, r, ok := s.looks(v)
 	switch {
@@ -252,7 +260,7 @@ func (s Shared) own(v *wire.Value, id ID) wire.Reply {
 	return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
 }
 
-// sharers is about those who share the key.
+// sharers parses the reply to Sharers.
 func (s Shared) sharers(v *wire.Value) wire.Reply {
 	l, r, ok := s.looks(v)
 	switch {
@@ -269,32 +277,35 @@ func (s Shared) sharers(v *wire.Value) wire.Reply {
 		if who[1].Num < 0 || len(who[0].Text) > wire.MaxToken {
 			return wire.Unexpected(v)
 		}
-		r.Each = append(r.Each, wire.Reply{Answer: quorum.Yes, Value: string(who[0].Text), TTL: wire.TTL(who[1].Num), Slot: slotOf(who[2].Num)})
+		r.Each = append(r.Each, wire.Reply{
+			Answer: quorum.Yes, Value: string(who[0].Text), TTL: wire.TTL(who[1].Num), Slot: slotOf(who[2].Num),
+		})
 	}
 	return r
 }
 
-// A writer that waits keeps the key {key}:wanted at what wanted is, for wantFor at a time: nobody begins to share key meanwhile.
+// A writer that waits sets the key {key}:wanted to wanted, for wantFor at a time. Meanwhile nobody begins to share key.
 const (
 	wanted  = "|wanted"
 	wantFor = 3 * time.Second
 )
 
-// Want is how a writer says that it waits for a key, or goes on to wait.
+// Want returns the command by which a writer says that it waits for a key, or still waits.
 func Want(key string) *wire.Command {
 	c := new(wire.Command)
 	Exclusive{}.Extend(c, ID{Key: companion(key, behindWanted), Token: wanted}, wantFor)
 	return c
 }
 
-// Unwant is how it says that it no longer waits.
+// Unwant returns the command by which a writer says that it no longer waits.
 func Unwant(key string) *wire.Command {
 	c := new(wire.Command)
 	Exclusive{}.Release(c, ID{Key: companion(key, behindWanted), Token: wanted}, wantFor)
 	return c
 }
 
-// Wanted reports whether a key is the one by which a writer says that it waits, and for which other key; that key itself if it is not.
+// Wanted reports whether a key is the one by which a writer says that it waits. of is the key that the writer waits
+// for, or key itself if is is false.
 func Wanted(key string) (of string, is bool) {
 	of, is = strings.CutSuffix(key, behindWanted)
 	if !is || !strings.HasPrefix(of, beforeKey) {

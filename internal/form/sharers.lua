@@ -1,9 +1,10 @@
--- What the scripts about those who share a key have in common. On a server key holds mark while there are sharers; sharers has the time at which
--- each of them ends, in milliseconds since 1970, and slots the slot of each, for those with a slot. Without key, what the two hold means
--- nothing. All of it is read and checked before the first write.
+-- The common part of the scripts about the sharers of a key. On a server, key holds mark while there are sharers.
+-- sharers has the time at which each sharer ends, in milliseconds since 1970. slots has the slot of each sharer with a
+-- slot. Without key, the contents of both mean nothing. All of it is read and checked before the first write.
 
--- Whether key holds mark; nil if it holds something else, and what is to be replied then: -1; -2: without a TTL; -3: likewise, longer than any
--- token; an error reply if it is of another type, and has no TTL.
+-- Returns true if key holds mark, and false if it does not exist. If it holds something else, look returns nil and the
+-- reply: -1; -2 if it has no TTL; -3 if it has no TTL and is longer than any token; an error reply if it is of another
+-- type and has no TTL.
 local function look(key, mark)
   local held = redis.pcall('GETRANGE', key, '0', '1024')
   if held == mark then
@@ -24,8 +25,9 @@ local function clock()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- When the last of those ends who are in, and who that is; 0 if nobody is. nil, and an error reply, if somebody else keeps data there: what is
--- no time, more than the 1024 slots that there are, or none of them.
+-- Returns when the last sharer ends, and which one that is; 0 if there are none. Returns nil and an error reply if
+-- another program keeps data there: a score that is no time, more than the 1024 slots that there are, or a slot that is
+-- none of them.
 local function last(sharers, slots)
   local all = redis.call('ZREVRANGE', sharers, 0, 0, 'WITHSCORES')
   local ends = tonumber(all[2] or 0)
@@ -40,7 +42,7 @@ local function last(sharers, slots)
   return ends, all[1]
 end
 
--- Takes out those whose time is over; all if key did not hold mark.
+-- Removes the sharers whose time is over; all if key did not hold mark.
 local function purge(held, now, sharers, slots)
   local before = held and '(' .. now or '+inf'
   if slots then
@@ -54,8 +56,9 @@ local function purge(held, now, sharers, slots)
   redis.call('ZREMRANGEBYSCORE', sharers, '-inf', before)
 end
 
--- Has sharers and slots stay until ends, when the last one ends, and a quarter longer, and for as long as key; and key likewise, unless it has
--- more left than ttl, that of the one who has come, so that it does not change with each. Whether it has changed.
+-- Keeps sharers and slots until ends, when the last sharer ends, and a quarter longer, and at least for as long as key.
+-- Keeps key for the same time, unless it has more left than ttl. That is the TTL of the sharer that has come: so key
+-- does not change with each sharer. Returns whether key has changed.
 local function keep(now, ttl, ends, key, sharers, slots)
   local left, need = redis.call('PTTL', key), ends - now
   ends = now + math.max(left, need + math.floor(need / 4) + 2)

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// batchSize is how many commands are written at a time.
+	// batchSize is how many commands are written at a time, at most.
 	batchSize = 64
-	// minJoined is how many commands are joined at least. The script that joins them has work of its own, which for two or three
-	// commands costs the server as much as it saves.
+	// minJoined is the least number of commands that are joined. The script that joins them has work of its own. For two
+	// or three commands, this work costs the server as much as joining saves.
 	minJoined = 4
 )
 
-// packLocked makes messages of what was taken from the queue.
+// packLocked makes messages of the commands that were taken from the queue.
 func (c *conn) packLocked(taken []wire.Op[pending]) {
 	clear(c.requests)
 	c.requests = c.requests[:0]
@@ -38,7 +38,7 @@ func (c *conn) packLocked(taken []wire.Op[pending]) {
 	}
 }
 
-// joinable returns how many requests at the beginning can be joined.
+// joinable returns how many requests at the beginning of the list can be joined.
 func (c *conn) joinable(requests []wire.Op[pending]) int {
 	for i, r := range requests {
 		if r.Again || c.proven.Lacks(r.Item.cmd) || !requests[0].Item.cmd.Joins(r.Item.cmd) {
@@ -48,7 +48,7 @@ func (c *conn) joinable(requests []wire.Op[pending]) int {
 	return len(requests)
 }
 
-// send hands the messages to the transport.
+// send passes the messages to the transport and flushes it.
 func (c *conn) send() error {
 	for rest := c.requests; len(rest) > 0; rest = rest[rest[0].commands:] {
 		if rest[0].caching {
@@ -74,8 +74,8 @@ func (c *conn) message(words []string, requests []pending) []string {
 	return first.cmd.Join.Words(first.script.Run(words, first.source), c.joined)
 }
 
-// partsLocked takes apart the reply to a message. It returns nil if the reply is that to each of its commands. alone reports that
-// none was carried out, and that each may be by itself.
+// partsLocked splits the reply to a message into the replies to its commands. It returns nil if the whole reply answers
+// each of its commands. alone reports that the server carried out none of them, and that each may be sent by itself.
 func (c *conn) partsLocked(v *wire.Value, to *pending) (parts []wire.Value, alone bool) {
 	n, code := to.commands, ""
 	refusal := v.Refusal()
@@ -93,9 +93,9 @@ func (c *conn) partsLocked(v *wire.Value, to *pending) (parts []wire.Value, alon
 	case v.Kind == '*' && len(v.Items) == n:
 		return v.Items, false
 	case refusal == nil:
-		// It is nothing that a command of its own could be answered with.
+		// No command by itself can be answered with this, so that each of them rejects it.
 		*v = wire.Value{Kind: '?', Text: []byte(v.String())}
-	case code == "NOPERM": // perhaps for one of the keys
+	case code == "NOPERM": // perhaps only one of the keys is forbidden
 		return nil, true
 	case code == "CROSSSLOT": // the server is a node of a cluster
 		c.apart = true
@@ -106,10 +106,10 @@ func (c *conn) partsLocked(v *wire.Value, to *pending) (parts []wire.Value, alon
 	return nil, false
 }
 
-// evalsha is how a server names the command that it refuses, or does not know.
+// evalsha matches the name EVALSHA in the error of a server that refuses or does not know that command.
 var evalsha = regexp.MustCompile("(?i)['`\"]evalsha['`\"]")
 
-// refusesHashes reports whether a server has refused EVALSHA itself. It may accept EVAL.
+// refusesHashes reports whether a server has refused EVALSHA itself. It may still accept EVAL.
 func refusesHashes(e *nodeerr.ServerError) bool {
 	return e != nil && (e.Code == "NOPERM" || e.Code == "ERR") && evalsha.MatchString(e.Message)
 }

@@ -13,57 +13,58 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// conn is one connection to the server, from greeting to break.
+// conn is one connection to the server, from its greeting to its end.
 type conn struct {
 	transport
-	server wire.Identity // without what the server does not report
-	client int64         // the server's number for this connection; 0 if it does not report it
-	resp3  bool          // pushes can come
+	server wire.Identity // fields that the server does not report are empty
+	client int64         // the server's number for this connection, or 0 if the server does not report it
+	resp3  bool          // the server can push
 
-	// Of the goroutine that writes.
-	requests []pending       // taken from the queue
-	words    []string        // of a message
-	joined   []*wire.Command // that a message carries out
+	// These belong to the goroutine that writes.
+	requests []pending       // the commands that were taken from the queue
+	words    []string        // the words of a message
+	joined   []*wire.Command // the commands that a message joins
 
-	// Under the node's mutex.
-	taught   []*wire.Script  // whose source was sent
-	sources  bool            // scripts go by their sources, since the server accepts no hash
-	proven   wire.Proven     // what may be done
+	// The node's mutex protects these.
+	taught   []*wire.Script  // the scripts whose source was sent
+	sources  bool            // scripts are sent by their sources, since the server accepts no hash
+	proven   wire.Proven     // the proofs that were granted on this connection
 	apart    bool            // commands are not joined, since the server does not accept that
-	unasked  bool            // something of this could not be asked for: it is as soon as the server answers
-	asked    bool            // CLIENT TRACKING was sent: what is observed behind it may be tracked
-	tracking bool            // and confirmed since the last listener came
-	watched  bool            // a change of the server's stamp is pushed
-	refused  bool            // or refused
-	endLook  func()          // nil if none is under way
-	channels map[string]bool // that were subscribed to; true if confirmed
+	unasked  bool            // a request for tracking or a channel was not sent; it is repeated after the next reply
+	asked    bool            // CLIENT TRACKING was sent: the server may track the keys that are observed after it
+	tracking bool            // CLIENT TRACKING was confirmed since the last listener came
+	watched  bool            // the server pushes a change of its stamp
+	refused  bool            // the last CLIENT TRACKING was refused
+	endLook  func()          // ends the look that is under way; nil if there is none
+	channels map[string]bool // the channels that the node subscribes to; true if the server has confirmed it
 
-	// Of the goroutine that reads.
-	answers []answer // to be handed out
+	// These belong to the goroutine that reads.
+	answers []answer // answers that were not handed out yet
 	use     wire.Use
 
 	broken atomic.Bool // the reader has ended
-	err    error       // why the connection broke, once it has; nil if it was cut
+	err    error       // why the connection broke, if broken; nil if the node cut it
 }
 
-// transport carries the words of commands to the server, and its values back. One goroutine puts and flushes,
-// another reads. After an error of either nothing more can be done with it.
+// transport carries commands to the server, and replies and pushes back. One goroutine calls Put and Flush, another
+// calls Read. After an error of Flush or Read the transport is useless.
 type transport interface {
 	Put(words []string)
-	Flush() error // fails if a Put before did
+	Flush() error // fails also if a Put before it failed
 	// Read returns the next reply or push. It is valid until the next Read.
 	Read() (wire.Value, error)
-	// Ready reports that the next Read returns a reply without waiting for the server. It may miss one.
+	// Ready reports that the next Read returns a reply without waiting for the server. It may return false although a
+	// reply has arrived.
 	Ready() bool
-	// Cut breaks the connection under its reader and writer, from any goroutine. It does nothing after Close.
+	// Cut breaks the connection under its reader and writer. Any goroutine may call it. It does nothing after Close.
 	Cut()
-	// Close gives the connection up, when nobody reads or writes.
+	// Close gives the connection up. No goroutine may read or write then.
 	Close()
 }
 
-// teaches reports whether a script goes by its source: it is run for the first time on this connection, and the server
-// knows the hash from there on. A hash that it does not know costs more than a round trip: the command is carried out
-// behind others that were sent after it.
+// teaches reports whether a script is sent by its source, because it runs for the first time on this connection, and
+// records it. Afterwards the server knows the hash. A hash that the server does not know would cost more than a round
+// trip: the command would be carried out behind others that were sent after it.
 func (c *conn) teaches(script *wire.Script) bool {
 	switch {
 	case script == nil:
@@ -82,12 +83,12 @@ var (
 	errLast    = errors.New("nothing more is to come")
 )
 
-// readAll hands each reply and push to the node until the connection breaks, or until the node is closed and has
-// nothing under way. What comes unasked ends the connection.
+// readAll hands each reply and push to the node. It ends when the connection breaks, or when the node is closed and has
+// nothing under way. A reply or push that nobody asked for ends the connection.
 func (c *conn) readAll(n *Node) {
 	defer n.wakeLoop()
 	defer c.broken.Store(true)
-	var v wire.Value // one for all replies, since what handles them keeps its address
+	var v wire.Value // one variable for all replies, because the functions that handle replies keep its address
 	var err error
 	for err == nil {
 		v, err = c.Read()
@@ -105,18 +106,18 @@ func (c *conn) readAll(n *Node) {
 	if !errors.Is(err, net.ErrClosed) {
 		c.err = AsError(err)
 	}
-	c.Cut() // a write under way ends with it
+	c.Cut() // a write that is under way ends too
 }
 
-// RESPConn is the transport over a connection that was dialled.
+// RESPConn is the transport over a connection that Dial made.
 type RESPConn struct {
 	*wire.Reader
-	conn   net.Conn // TLS included
-	socket net.Conn // under it
+	conn   net.Conn // includes TLS
+	socket net.Conn // the connection below TLS
 	out    []byte
 }
 
-// Dial connects to a server. The commands of login are not sent yet.
+// Dial connects to a server. It returns the commands of the login, and does not send them.
 func Dial(ctx context.Context, s Server) (_ *RESPConn, login [][]string, err error) {
 	if s.Credentials != nil {
 		if s.Username, s.Password, err = s.Credentials(ctx, s.Address); err != nil {
@@ -139,23 +140,23 @@ func Dial(ctx context.Context, s Server) (_ *RESPConn, login [][]string, err err
 	return &RESPConn{Reader: wire.NewReader(conn, s.Password), conn: conn, socket: socket}, s.login(), nil
 }
 
-// Put adds a command to what Flush writes.
+// Put adds a command to the next Flush.
 func (c *RESPConn) Put(words []string) { c.out = wire.AppendCommand(c.out, words) }
 
-// Flush writes what was put.
+// Flush writes the commands that were put.
 func (c *RESPConn) Flush() error {
 	_, err := c.conn.Write(c.out)
 	if c.out = c.out[:0]; cap(c.out) > wire.MaxKept {
 		c.out = nil
 	}
 	if err != nil {
-		c.Cut() // the reader notices
+		c.Cut() // the reader notices this
 	}
 	return err
 }
 
-// Cut closes the socket itself, since the goodbye of TLS could take long.
+// Cut closes the socket below TLS, because a proper end of TLS could take long.
 func (c *RESPConn) Cut() { _ = c.socket.Close() }
 
-// Close closes it too.
+// Close closes the socket too.
 func (c *RESPConn) Close() { c.Cut() }

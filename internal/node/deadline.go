@@ -2,8 +2,9 @@ package node
 
 import "time"
 
-// One timer serves all commands of a node. They have the same timeout, so the timer goes from the oldest to the next and
-// is seldom set: when it fires under steady load, it finds a command that is young and sleeps on.
+// One timer serves all commands of a node. All commands have the same timeout, so the timer is set for the oldest one.
+// Under steady load it is seldom set: when it fires, it finds that the oldest command is young, and is set for that
+// one.
 
 // armLocked makes the timer fire at the given time, unless it fires before anyway.
 func (n *Node) armLocked(at time.Time) {
@@ -13,8 +14,9 @@ func (n *Node) armLocked(at time.Time) {
 	}
 }
 
-// expire ends the commands whose timeout is over, and cuts a connection whose oldest answer is overdue for too long. It
-// tries a connection that has nothing under way, asks again for the tracking that was refused, and begins a look.
+// expire runs when the timer fires. It ends the commands whose timeout is over, and cuts a connection whose oldest
+// answer is overdue for too long. When it is time, it also tests a connection that has nothing under way, asks again
+// for tracking and for the stamp, and begins a look.
 func (n *Node) expire() {
 	n.expiring <- struct{}{}
 	defer func() { <-n.expiring }()

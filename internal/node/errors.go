@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// AsError turns what comes from outside, such as a network, redigo, or a function of the program, into the errors of this
-// package.
+// AsError converts an error from outside to one that a node reports. Such errors come from a network, from redigo, or
+// from a function of the program. The result matches no error of package context.
 func AsError(err error) error {
 	if reply := redis.Error(""); errors.As(err, &reply) {
 		return wire.NewServerError(string(reply))
@@ -31,9 +31,9 @@ func AsError(err error) error {
 	return err
 }
 
-// internalTimeout is an error that came from the end of a context which is not the caller's: that of an attempt to connect, or one
-// of a dialer. Callers compare with the errors of package context to learn whether their own has ended. So it unwraps only to
-// those of its parts that match none of these.
+// internalTimeout is an error that came from the end of a context which is not the caller's: that of an attempt to
+// connect, or one of a dialer. Callers compare with the errors of package context to learn whether their own context
+// has ended. So internalTimeout unwraps only to its parts that match none of these errors.
 type internalTimeout struct {
 	text  string
 	parts []error
@@ -46,31 +46,32 @@ func (e *internalTimeout) Unwrap() []error { return e.parts }
 // Timeout reports true, as errors of package net do.
 func (*internalTimeout) Timeout() bool { return true }
 
-// plain reports whether no TLS is known to be in use, so that an attempt to connect costs the server little.
+// plain reports whether the node certainly uses no TLS, so that an attempt to connect costs the server little.
 func (n *Node) plain() bool { return n.config.Server != nil && n.config.Server.TLS == nil }
 
-// cheap reports whether an attempt to connect that failed has cost the server little: nobody has accepted it, or it ended before TLS
-// has begun. A name that is not found counts as costly, for the servers that were asked for it.
+// cheap reports whether a failed attempt to connect has cost the server little: nobody accepted it, or it ended before
+// TLS began. A name that is not found counts as costly, because of the name servers that were asked for it.
 func (n *Node) cheap(err error) bool {
 	var network net.Error
 	switch {
-	case errors.As(err, new(*nodeerr.ServerError)): // the server has logged the node in, or tried
+	case errors.As(err, new(*nodeerr.ServerError)):
+		// The server has logged the node in, or tried. Only a wrong server counts as cheap.
 		return wire.Wrong(err)
-	case errors.Is(err, nodeerr.ErrTimeout), errors.As(err, &network) && network.Timeout(), errors.As(err, new(*net.DNSError)),
-		errors.Is(err, nodeerr.ErrProtocol), errors.Is(err, nodeerr.ErrOldServer):
+	case errors.Is(err, nodeerr.ErrTimeout), errors.As(err, &network) && network.Timeout(),
+		errors.As(err, new(*net.DNSError)), errors.Is(err, nodeerr.ErrProtocol), errors.Is(err, nodeerr.ErrOldServer):
 		return false
 	}
 	dial := (*net.OpError)(nil)
 	return n.plain() || errors.As(err, &dial) && dial.Op == "dial"
 }
 
-// ofContext reports whether an error matches one of package context. So do those of package net for dials that a context ended,
-// but no I/O deadline (os.ErrDeadlineExceeded).
+// ofContext reports whether an error matches one of package context. Errors of package net match if a context ended the
+// dial. The error of an I/O deadline (os.ErrDeadlineExceeded) does not match.
 func ofContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// withoutContext returns the parts of an error that match none of package context.
+// withoutContext returns the parts of an error that match no error of package context.
 func withoutContext(err error) (parts []error) {
 	if err != nil && !ofContext(err) {
 		return []error{err}

@@ -16,14 +16,14 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// connect makes a connection that is ready for commands, within the dial timeout. last is the connection before, if
-// it broke with answers missing.
+// connect makes a connection that is ready for commands, within the dial timeout. last is the previous connection, if
+// it broke while answers were missing.
 func (n *Node) connect(last *conn) (*conn, error) {
 	ctx, cancel := context.WithTimeout(n.ctx, n.config.DialTimeout)
 	defer cancel()
 	idle := 0
 	if n.config.Pool != nil {
-		idle = n.config.Pool.IdleCount() // these may have died unnoticed: the node goes through them first
+		idle = n.config.Pool.IdleCount() // idle connections may have died unnoticed: the node tries all of them first
 	}
 	for ; ; idle-- {
 		t, login, err := n.transport(ctx)
@@ -41,15 +41,16 @@ func (n *Node) connect(last *conn) (*conn, error) {
 			if HungUp(err) {
 				err = &wire.HangUp{Err: err}
 			}
-			c.Cut() // so that a pool does not keep it
+			c.Cut() // so that a pool does not keep the connection
 			c.Close()
-			if err == nil { // the attempt goes on as it began
+			if err == nil { // the connection is in doubt: the attempt goes on
 				idle++
 				continue
 			}
 		}
 		err = AsError(err)
-		if ctx.Err() != nil { // the dial timeout is over, or the node is closed, which takes the place of this error
+		if ctx.Err() != nil {
+			// The dial timeout is over, or the node is closed. If it is closed, ErrClosed replaces this error later.
 			err = fmt.Errorf("%w: %w", nodeerr.ErrTimeout, err)
 		}
 		if idle <= 0 || ctx.Err() != nil || errors.As(err, new(*nodeerr.ServerError)) {
@@ -58,16 +59,17 @@ func (n *Node) connect(last *conn) (*conn, error) {
 	}
 }
 
-// errFormer is about a connection that a pool has kept.
+// errFormer is the error of a connection that a pool has kept to a server which the node has left.
 var errFormer = errors.New("nodeerr: it leads to the server whose place another has taken")
 
-// HungUp reports whether an error is that of a connection which the other side has ended.
+// HungUp reports whether an error means that the other side has ended the connection.
 func HungUp(err error) bool {
 	ends := []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNRESET, syscall.EPIPE}
 	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
 }
 
-// transport connects to the server of the configuration, or borrows a connection of the pool, which has logged in.
+// transport connects to the server of the configuration, or borrows a connection of the pool, which has logged in
+// already.
 func (n *Node) transport(ctx context.Context) (_ transport, login [][]string, err error) {
 	if n.config.Pool != nil {
 		redigo, err := n.config.Pool.GetContext(ctx)
@@ -76,22 +78,24 @@ func (n *Node) transport(ctx context.Context) (_ transport, login [][]string, er
 	return Dial(ctx, *n.config.Server)
 }
 
-// greet logs in, switches to RESP3 and learns who is at the other end, all with one write. Then the server is stamped. It fails when ctx
-// ends.
+// greet logs in, switches to RESP3 and learns the identity of the server, all with one write. Then it stamps the
+// server. It fails when ctx ends.
 //
-// If answers were missing when the last connection broke, greet also ends that connection on the server: what the
-// server may still have to read from it (for example an acquire) must not take effect after what comes over this one.
+// If answers were missing when the last connection broke, greet also ends that connection on the server. The server may
+// still have commands to read from it, for example an acquire. They must not take effect after the commands of the new
+// connection.
 func (n *Node) greet(ctx context.Context, c *conn, login [][]string, last *conn) (err error) {
 	stop := context.AfterFunc(ctx, c.Cut)
 	defer func() {
-		if !stop() && err == nil { // it is being cut
+		if !stop() && err == nil { // ctx has ended, which cuts the connection
 			err = ctx.Err()
 		}
 	}()
 	if err := c.exchange(n.greeting(login)); err != nil {
 		return err
 	}
-	if last != nil && last.client != 0 && c.server.Process != "" && last.server.Process == c.server.Process { // it can be named for certain
+	// Only the process that numbered the last connection can end it by that number.
+	if last != nil && last.client != 0 && c.server.Process != "" && last.server.Process == c.server.Process {
 		if err := c.exchange([][]string{{"CLIENT", "KILL", "ID", strconv.FormatInt(last.client, 10)}}); err != nil {
 			return err
 		}
@@ -105,10 +109,10 @@ func (n *Node) doubts() bool {
 	return n.pipeline.Life.Doubts()
 }
 
-// infos ask who the server is. Both sections in one need Redis 7.
+// infos are the commands that ask for the identity of the server. One INFO with both sections needs Redis 7.
 var infos = [][]string{{"INFO", "server"}, {"INFO", "replication"}}
 
-// greeting returns the commands of the next greeting, which begins with those of the login.
+// greeting returns the commands of the next greeting. The login comes first.
 func (n *Node) greeting(login [][]string) [][]string {
 	n.mu.Lock()
 	greeting := n.pipeline.Life.Greeting()
@@ -120,10 +124,10 @@ func (n *Node) greeting(login [][]string) [][]string {
 	commands = slices.DeleteFunc(commands, func(words []string) bool {
 		return words[0] == "HELLO" || greeting == wire.Bare && (words[0] == "INFO" || words[0] == "CLIENT")
 	})
-	return append(commands, []string{"PING"}) // there is something to answer
+	return append(commands, []string{"PING"}) // the server has something to answer in any case
 }
 
-// login returns the commands that only connections of Open need.
+// login returns the commands that only connections of pool.Open need.
 func (s *Server) login() (commands [][]string) {
 	switch {
 	case s.Username != "":
@@ -141,8 +145,9 @@ func (s *Server) login() (commands [][]string) {
 	return commands
 }
 
-// exchange writes commands of the greeting and reads their replies. A refusal of the login waits for what the server is: a Sentinel
-// knows neither the password nor the databases of the servers that it watches.
+// exchange writes commands of the greeting and reads their replies. If the server refuses the login, exchange still
+// reads the other replies, to find out whether it is a Sentinel. A Sentinel does not know the password or the databases
+// of the servers that it watches.
 func (c *conn) exchange(commands [][]string) error {
 	for _, words := range commands {
 		c.Put(words)
@@ -173,8 +178,8 @@ func (c *conn) exchange(commands [][]string) error {
 	return refused
 }
 
-// greeted takes the reply to a command of the greeting. A refusal is an error if the node cannot do without the command,
-// or if it is about the whole connection.
+// greeted handles the reply to a command of the greeting. A refusal is an error if the node cannot do without the
+// command, or if the refusal is about the whole connection.
 func (c *conn) greeted(words []string, v *wire.Value) error {
 	name := words[0]
 	if name == "CLIENT" {
@@ -198,7 +203,7 @@ func (c *conn) greeted(words []string, v *wire.Value) error {
 	case "PING":
 		ok = ping.confirmedBy(v)
 	case "KILL":
-		ok = v.Kind == ':' // how many were ended
+		ok = v.Kind == ':' // how many connections were ended
 	}
 	switch {
 	case v.Kind == '>':
@@ -214,7 +219,8 @@ func (c *conn) greeted(words []string, v *wire.Value) error {
 // EndsConnection reports whether the refusal of a command is about the whole connection.
 func EndsConnection(e *nodeerr.ServerError) bool {
 	switch e.Code {
-	case "NOAUTH", "DENIED", "BUSY": // no password; protected mode; a script that runs: the server answers after it
+	// These mean: no password; protected mode; a script runs, and the server answers after it.
+	case "NOAUTH", "DENIED", "BUSY":
 		return true
 	}
 	return strings.HasPrefix(e.Message, "ERR max number of clients")
@@ -223,11 +229,11 @@ func EndsConnection(e *nodeerr.ServerError) bool {
 var (
 	runID         = regexp.MustCompile(`(?m)^run_id:(\S{1,128})`)
 	history       = regexp.MustCompile(`(?m)^master_replid:(\w{1,128})`)
-	before        = regexp.MustCompile(`(?m)^master_replid2:(0{0,128}[1-9a-zA-Z]\w{0,128})`) // only zeros: none
+	before        = regexp.MustCompile(`(?m)^master_replid2:(0{0,128}[1-9a-zA-Z]\w{0,128})`) // only zeros mean none
 	redisVersion  = regexp.MustCompile(`(?m)^redis_version:((\d{1,4})\.(\d{1,4}))`)
 	replica       = regexp.MustCompile(`(?m)^role:slave\b`)
 	valkeyVersion = regexp.MustCompile(`(?m)^valkey_version:`)
-	sentinel      = regexp.MustCompile(`(?m)^(redis|server)_mode:sentinel\b`) // server_mode is what Valkey may call it
+	sentinel      = regexp.MustCompile(`(?m)^(redis|server)_mode:sentinel\b`) // Valkey may call it server_mode
 )
 
 // RefuseSentinel returns [nodeerr.ErrSentinel] if a reply to INFO server is that of a Sentinel.
@@ -238,10 +244,12 @@ func RefuseSentinel(info string) error {
 	return nil
 }
 
-// Identity returns what replies to INFO tell of the server.
+// Identity returns the identity of a server from its replies to INFO.
 func Identity(infos ...string) (server wire.Identity) {
 	for _, info := range infos {
-		for of, in := range map[*regexp.Regexp]*string{runID: &server.Process, history: &server.History, before: &server.Before} {
+		for of, in := range map[*regexp.Regexp]*string{
+			runID: &server.Process, history: &server.History, before: &server.Before,
+		} {
 			if match := of.FindStringSubmatch(info); match != nil {
 				*in = match[1]
 			}
@@ -250,14 +258,17 @@ func Identity(infos ...string) (server wire.Identity) {
 	return server
 }
 
-// identify reads the reply to INFO server, or replication.
+// identify handles the reply to INFO server or INFO replication. It fails if the server is a Sentinel, a replica, or
+// too old.
 func (c *conn) identify(info []byte) error {
 	if err := RefuseSentinel(string(info)); err != nil {
 		return err
 	}
 	id, known := Identity(string(info)), c.server
 	c.server = wire.Identity{
-		Process: cmp.Or(id.Process, known.Process), History: cmp.Or(id.History, known.History), Before: cmp.Or(id.Before, known.Before),
+		Process: cmp.Or(id.Process, known.Process),
+		History: cmp.Or(id.History, known.History),
+		Before:  cmp.Or(id.Before, known.Before),
 	}
 	if replica.Match(info) {
 		return wire.NewServerError("READONLY role:slave")

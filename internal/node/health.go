@@ -6,36 +6,44 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// Health is how a node is connected.
+// Health is the state of a node's connection.
 type Health struct {
-	Up   bool
-	Down time.Duration // for how long it was not: since the connection broke, or since the first attempt; 0 if that succeeded
-	// Quarantined means that the server does not vote for locks for Left; or, if Left is 0, until it has been stamped: Err says why it was not.
+	Up bool
+	// Down is how long the node was not connected: since the connection broke, or since the first attempt failed. It is 0
+	// if the first attempt succeeded.
+	Down time.Duration
+	// Quarantined means that the server does not vote for locks: for Left or, if Left is 0, until it has been stamped. In
+	// the second case Err says why it was not.
 	Quarantined bool
 	Left        time.Duration
-	Same        bool // the connection is that of before: only what is above has changed
-	// Failed is how many attempts to connect have failed since the node was up. 0 and an Err mean that a connection ended.
+	// Same means that the connection is still the same: only Quarantined, Left and Err may have changed.
+	Same bool
+	// Failed is how many attempts to connect have failed since the node was up. If the node is not up, 0 means that a
+	// connection ended.
 	Failed int
-	Err    error // why the node is not up, see also Quarantined; nodeerr.ErrClosed at the end of the node or of the notifications
+	// Err is why the node is not up, or why its server was not stamped (see Quarantined). It is nodeerr.ErrClosed at the
+	// end of the node or of the notifications.
+	Err error
 }
 
-// A Reporter is notified when a connection is ready, when it breaks, and of each attempt to connect that fails. It must not
-// block, and must not call the node. It is known by its identity, so it must be comparable.
+// Reporter is notified when a connection is ready, when it breaks, when an attempt to connect fails, and when the
+// quarantine of its server changes. It must not block, and must not call the node. A node knows it by its identity, so
+// it must be comparable.
 type Reporter interface {
 	Health(node int, h Health)
 }
 
-// health is what a node remembers for its reporters.
+// health is the state that a node keeps for its reporters.
 type health struct {
 	failed    int
-	votes     standing  // that was reported last
-	downSince time.Time // zero while the node is up, or was never used
+	votes     standing  // the standing that was reported last
+	downSince time.Time // since when the node is not up; zero while it is up, and before its first failure
 }
 
 // standing is whether a server votes.
 type standing struct {
 	quarantined, stamped bool
-	until                time.Time // when it votes, if it is quarantined and stamped
+	until                time.Time // when it begins to vote, if it is quarantined and stamped
 }
 
 func standingOf(now time.Time, h *Health) standing {
@@ -46,14 +54,15 @@ func standingOf(now time.Time, h *Health) standing {
 	return s
 }
 
-// differs reports whether it is worth telling that a server votes from now on, or not. The age of a stamp is known but for the time for
-// which it was on its way.
+// differs reports whether the standing has changed enough to report it. A change of until by less than a second is not
+// enough: the age of a stamp is uncertain by the time for which the stamp was on its way.
 func (s standing) differs(from standing) bool {
 	later := s.until.Sub(from.until)
 	return s.quarantined != from.quarantined || s.stamped != from.stamped || later.Abs() >= time.Second
 }
 
-// Report notifies r, under the number node, until Unreport. If the node is connected, r is notified of that at once.
+// Report notifies r until Unreport. node is the number of the node in these notifications. If the node is connected, r
+// is notified of that at once.
 func (n *Node) Report(r Reporter, node int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -66,12 +75,12 @@ func (n *Node) Report(r Reporter, node int) {
 	}
 }
 
-// Unreport ends the notifications of r. For r the node is closed then.
+// Unreport ends the notifications of r. The last one says that the node is closed.
 func (n *Node) Unreport(r Reporter) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	h := Health{Err: nodeerr.ErrClosed}
-	if n.conn == nil { // no connection ends
+	if n.conn == nil { // no connection ends, so Failed must not be 0
 		h.Failed = max(1, n.health.failed)
 	}
 	if node, notified := n.reports[r]; notified {
@@ -102,12 +111,12 @@ func (n *Node) upLocked(now time.Time) {
 	n.reportLocked(h)
 }
 
-// brokenLocked reports that the connection broke, or ended with the node.
+// brokenLocked reports that the connection broke, or that it ended with the node.
 func (n *Node) brokenLocked(err error) {
 	switch {
 	case n.pipeline.Closed():
 		err = nodeerr.ErrClosed
-	case err == nil: // it was cut
+	case err == nil: // the connection was cut
 		err = nodeerr.ErrBroken
 	}
 	n.health.downSince = time.Now()

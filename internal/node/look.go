@@ -8,14 +8,14 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// lookLocked begins a look if it is time, and has the timer fire when it is time next: see [wire.Life.Look].
+// lookLocked begins a look if one is due, and sets the timer for the next one: see [wire.Life.Look].
 func (n *Node) lookLocked(now time.Time) {
 	due, next := n.pipeline.Life.Look(now)
 	if !next.IsZero() {
 		n.armLocked(next)
 	}
 	c := n.conn
-	if !due || c.endLook != nil || c.server.Process == "" { // nothing to compare with
+	if !due || c.endLook != nil || c.server.Process == "" { // a look is under way, or there is no identity to compare with
 		return
 	}
 	ctx, end := context.WithTimeout(n.ctx, n.config.DialTimeout)
@@ -23,7 +23,8 @@ func (n *Node) lookLocked(now time.Time) {
 	n.running.Go(func() { n.look(ctx, c) })
 }
 
-// look finds out to which server another connection leads. If it is not the one that is connected, this connection ends.
+// look finds out to which server another connection leads. If that is not the connected server, the present connection
+// ends when the missing answers have arrived.
 func (n *Node) look(ctx context.Context, c *conn) {
 	found, err := n.find(ctx)
 	n.mu.Lock()
@@ -35,12 +36,12 @@ func (n *Node) look(ctx context.Context, c *conn) {
 		left = n.pipeline.Left()
 	}
 	n.mu.Unlock()
-	if left { // otherwise the last answer ends it
+	if left { // otherwise the connection ends with the last answer
 		c.Cut()
 	}
 }
 
-// find makes a connection of its own to ask who the server is.
+// find asks the server for its identity, over a connection of its own.
 func (n *Node) find(ctx context.Context) (found wire.Identity, err error) {
 	c := conn{}
 	var login [][]string

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// pingEvery is how often a connection with nothing under way is tried, so that one that died silently is replaced
-	// before it is needed.
+	// pingEvery is how often the node tests a connection that has nothing under way. The node thus finds and replaces a
+	// connection that died silently, before a caller needs it.
 	pingEvery = 10 * time.Second
-	// minPause and maxPause bound the pauses between attempts to connect, see [wire.Life].
+	// minPause and maxPause are the bounds of the pauses between attempts to connect, see [wire.Life].
 	minPause = 20 * time.Millisecond
 	maxPause = 1 * time.Second
-	// maxCostly is maxPause after attempts that cost the server much.
+	// maxCostly takes the place of maxPause after attempts that cost the server much.
 	maxCostly = 5 * time.Second
 )
 
-// startLocked starts the connection loop, unless it runs.
+// startLocked starts the connection loop, unless it was started before.
 func (n *Node) startLocked() {
 	if n.timer == nil {
 		n.timer = time.AfterFunc(n.config.Timeout, n.expire)
@@ -35,9 +35,10 @@ func (n *Node) wakeLoop() {
 	}
 }
 
-// loop is the node's own goroutine, from the first command until Close. It connects, writes, and connects again.
+// loop runs on the node's own goroutine, from the first command or listener until Close. It connects, writes, and
+// connects again.
 func (n *Node) loop() {
-	var last *conn // the connection before, if it broke with answers missing
+	var last *conn // the previous connection, if it broke while answers were missing
 	for closed := false; !closed; {
 		n.pause()
 		c, err := n.connect(last)
@@ -59,7 +60,7 @@ func (n *Node) loop() {
 		n.unlock()
 	}
 	n.timer.Stop()
-	n.expiring <- struct{}{} // a call that has begun ends before, one that begins later finds nothing to do
+	n.expiring <- struct{}{} // waits for a call of expire that has begun; a later one finds nothing to do
 	<-n.expiring
 }
 
@@ -80,7 +81,8 @@ func (n *Node) pause() {
 	}
 }
 
-// serve runs a connection until it breaks or the node is closed. It returns the connection if answers are missing on it.
+// serve runs a connection until it breaks or the node is closed. It returns the connection if answers are missing on
+// it, and otherwise nil.
 func (n *Node) serve(c *conn) (unfinished *conn) {
 	now := time.Now()
 	n.mu.Lock()
@@ -95,7 +97,7 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 	n.trackLocked(now)
 	n.mu.Unlock()
 	go c.readAll(n)
-	// The end of the node cuts the connection from outside: this goroutine may be in a write that hangs.
+	// The end of the node's context cuts the connection from outside: this goroutine may be in a write that hangs.
 	stop := context.AfterFunc(n.ctx, c.Cut)
 	for !c.broken.Load() {
 		if more := n.write(c); !more {
@@ -118,15 +120,15 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 		unfinished = c
 	}
 	n.unlock()
-	if c.asked { // what was observed may have been tracked even if that was not confirmed in time
+	if c.asked { // the server may track observed keys even if it did not confirm that in time
 		n.notify(func(l *listening) { l.TrackingLost(l.node) })
 	}
 	c.Close()
 	return unfinished
 }
 
-// write writes what is queued, as much as is written at a time. It lets the goroutines go first that are about to queue
-// something: one write takes it all along. It returns false if the loop will be woken when there is more to do.
+// write writes commands that are queued, batchSize at most. First it lets goroutines run that are about to queue
+// something, so that one write carries all of it. It returns false if the loop is woken when there is more to do.
 func (n *Node) write(c *conn) (more bool) {
 	runtime.Gosched()
 	now := time.Now()
@@ -141,7 +143,7 @@ func (n *Node) write(c *conn) (more bool) {
 	c.packLocked(taken)
 	n.unlock()
 	failed := len(c.requests) > 0 && c.send() != nil
-	for failed && !c.broken.Load() { // the reader ends with it
+	for failed && !c.broken.Load() { // the reader ends too, and wakes the loop
 		<-n.wake
 	}
 	return failed || len(c.requests) == batchSize

@@ -1,12 +1,14 @@
-// Package node makes one Redis server a lock node: it connects, sends commands in a pipeline that any number of callers
-// share, and reports what the server pushes.
+// Package node makes one Redis server a lock node. It connects, sends commands in a pipeline that any number of callers
+// share, and reports the pushes of the server.
 //
-// A node never makes its callers wait for longer than the node timeout. A server that does not answer is not asked
-// again until an overdue answer has come in, or until its connection was given up and a new one made.
+// A node never makes its callers wait for longer than the node timeout. Only the first attempt to connect may take
+// longer. While an answer is overdue, the node accepts no new commands but clean-up and observations that want a late
+// answer. This ends when an overdue answer arrives, or when the node replaces the connection.
 //
-// Commands go down as one [wire.Command] and come back as one [wire.Reply]. A [wire.Pipeline] decides what becomes of a command when
-// things go wrong, a [wire.Guard] whether the server may vote. What the commands mean, and how the answers of several nodes
-// become a lock, is the business of packages form and lock.
+// A command is one [wire.Command], and the answer to it is one [wire.Reply]. A [wire.Pipeline] decides which commands
+// are written, how a command ends without an answer, and which are sent again. A [wire.Guard] decides whether the
+// server may vote. Packages form and lock know the meaning of the commands, and how the answers of several nodes become
+// a lock.
 package node
 
 import (
@@ -26,28 +28,30 @@ import (
 // MaxGuard is the longest MaxTTL of a restart guard.
 const MaxGuard = wire.MaxGuard
 
-// Config is how a server is reached and how long things may take. Package pool documents the times.
+// Config is the configuration of a node: how it reaches its server, and how long each step may take. Package pool
+// documents the durations.
 type Config struct {
 	Addr        string // the node's name in errors and logs
 	Server      *Server
-	Pool        *redis.Pool // the program's own, in the place of Server
+	Pool        *redis.Pool // the program's own pool, used in the place of Server
 	Timeout     time.Duration
 	DialTimeout time.Duration
 	MaxOverdue  time.Duration
-	MaxTTL      time.Duration // of the restart guard; 0 means none
-	LookEvery   time.Duration // see wire.Life; 0 means never
+	MaxTTL      time.Duration // the longest TTL for the restart guard. 0 means no guard.
+	LookEvery   time.Duration // how often to look, see wire.Life. 0 means never.
 }
 
 // Server is the address of a server and how to connect to it.
 type Server struct {
-	Network     string // "tcp" or "unix"
-	Address     string // host:port, or the path of the socket
-	Username    string
-	Password    string
-	Database    int
-	TLS         *tls.Config // nil means none
-	ClientName  string
-	Credentials func(ctx context.Context, addr string) (username, password string, err error) // nil means those above
+	Network    string // "tcp" or "unix"
+	Address    string // host:port, or the path of the socket
+	Username   string
+	Password   string
+	Database   int
+	TLS        *tls.Config // nil means no TLS
+	ClientName string
+	// Credentials returns the user name and the password. If it is nil, Username and Password are used.
+	Credentials func(ctx context.Context, addr string) (username, password string, err error)
 	Dial        func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -55,20 +59,22 @@ type Server struct {
 type Node struct {
 	config Config
 
-	ctx     context.Context // ends when Close has waited long enough
-	cancel  context.CancelFunc
-	wake    chan struct{}  // for the connection loop: something was queued, or the connection broke
-	running sync.WaitGroup // the connection loop, and looks
-	left    string         // of the connection loop: the process of the server that was left last, as it was the wrong one
+	ctx    context.Context // ends when Close has waited for the node timeout, or returns
+	cancel context.CancelFunc
+	// wake wakes the connection loop: a command was queued, the connection broke, or the node was closed.
+	wake    chan struct{}
+	running sync.WaitGroup // counts the connection loop and the looks
+	// left is the process of the wrong server that the node left last. Only the connection loop uses it.
+	left string
 
 	mu        sync.Mutex
 	pipeline  *wire.Pipeline[pending]
 	guard     wire.Guard
-	conn      *conn       // nil while there is none
+	conn      *conn       // nil while there is no connection
 	timer     *time.Timer // nil before the connection loop was started
 	firesAt   time.Time   // when timer fires; zero if it does not
-	pingAt    time.Time   // when the connection is tried next
-	stampAt   time.Time   // and when the server is sent its stamp again, if it has refused it
+	pingAt    time.Time   // when the connection is checked next
+	stampAt   time.Time   // when an unstamped server is asked for its identity and stamp next
 	listeners []*listening
 	reports   map[Reporter]int
 	health    health
@@ -76,20 +82,21 @@ type Node struct {
 	expiring chan struct{} // holds one element while expire runs
 }
 
-// call is a command and who receives the reply.
+// pending is a command and the receiver of its reply.
 type pending struct {
 	cmd  *wire.Command
-	to   wire.Receiver // nil if nobody does
+	to   wire.Receiver // nil if nobody receives the reply
 	tag  wire.Tag
-	own  own    // what for, if it is the node's own
-	sent string // the name of the command that it was written as last; "" while it was not
+	own  own    // the purpose, if it is one of the node's own commands
+	sent string // the name of the command that was last written for it, or "" if it was not written
 
-	// Once it was written as the first of a message, which is what a server takes for one command and answers once:
-	commands int          // that the message carries out, in order
-	script   *wire.Script // that does; nil if none does
-	source   bool         // which went by its source
-	caching  bool         // CLIENT CACHING YES went before it and has not been answered
-	tracked  bool         // and was confirmed
+	// The rest is set when the command is written as the first of a message. A server takes a message for one command, and
+	// answers it once.
+	commands int          // how many commands the message carries out, in order
+	script   *wire.Script // the script that carries them out; nil if none does
+	source   bool         // the script was sent by its source, and not by its hash
+	caching  bool         // CLIENT CACHING YES was sent before the message and has not been answered
+	tracked  bool         // the server confirmed CLIENT CACHING YES
 }
 
 func (c *pending) reply(r *wire.Reply) {
@@ -100,11 +107,12 @@ func (c *pending) reply(r *wire.Reply) {
 
 func (c pending) op() wire.Op[pending] { return wire.Op[pending]{Item: c, Command: c.cmd} }
 
-// unlock unlocks the mutex and reports what has ended without an answer.
+// unlock unlocks the mutex, and then reports the commands that ended without an answer to their receivers.
 func (n *Node) unlock() {
 	notices := n.pipeline.Notices()
 	for i := range notices {
-		if e := &notices[i]; e.Answer == quorum.Unsent && (e.Item.own == tracking || e.Item.own == subscription) && n.conn != nil {
+		if e := &notices[i]; e.Answer == quorum.Unsent &&
+			(e.Item.own == tracking || e.Item.own == subscription) && n.conn != nil {
 			n.conn.unasked = true
 		}
 	}
@@ -135,15 +143,17 @@ func New(config Config) *Node {
 // Addr returns the node's name in errors and logs.
 func (n *Node) Addr() string { return n.config.Addr }
 
-// Config returns what the node was made with.
+// Config returns the configuration that the node was made with.
 func (n *Node) Config() Config { return n.config }
 
-// Send queues a command and returns at once. The receiver, which may be nil, gets the reply with the tag, within the node timeout
-// from since. That is usually time.Now(): one reading serves all nodes. If Send returns an error, the command is certainly not done
-// (Unsent), and there is no reply.
+// Send queues a command and returns at once. The receiver to, which may be nil, gets the reply with the tag. It gets
+// the reply within the node timeout from since, which is usually time.Now(): one reading serves all nodes. A command
+// that waits for the first attempt to connect may wait for the dial timeout, and has the node timeout from the
+// connection on. If Send returns an error, the command is certainly not done (Unsent), and there is no reply.
 //
-// Commands are carried out in the order in which they were sent, as far as they reach the server. A release outlives its
-// timeout: it is sent until it is answered, or no longer worth sending. Any other command that could not be written in
+// The server carries out the commands that reach it in the order in which they were sent. A command whose form the
+// server refuses is an exception: it may be sent again, behind the others. A release outlives its timeout: the node
+// sends it until it is answered, or until it is no longer worth sending. Any other command that could not be written in
 // time is not written at all.
 func (n *Node) Send(since time.Time, cmd *wire.Command, to wire.Receiver, tag wire.Tag) error {
 	n.mu.Lock()
@@ -153,13 +163,13 @@ func (n *Node) Send(since time.Time, cmd *wire.Command, to wire.Receiver, tag wi
 		n.armLocked(since.Add(n.config.Timeout))
 	}
 	n.mu.Unlock()
-	if wake { // otherwise the loop has been woken
+	if wake { // otherwise an earlier command has woken the loop
 		n.wakeLoop()
 	}
 	return err
 }
 
-// sendLocked queues a command of the node's own, if the node takes any.
+// sendLocked queues one of the node's own commands. sent is false if the node does not accept it.
 func (n *Node) sendLocked(now time.Time, c pending) (sent bool) {
 	if _, err := n.pipeline.Send(now, c.op()); err != nil {
 		return false
@@ -169,8 +179,9 @@ func (n *Node) sendLocked(now time.Time, c pending) (sent bool) {
 	return true
 }
 
-// answered hands the next reply of the connection, and those that have come with it, to their receivers. It fails if nobody
-// asked, and with errLast if the node is closed and this was the last reply.
+// answered hands the next reply of the connection to its receiver, together with replies that have arrived behind it.
+// Any error ends the connection: nobody asked for the reply, it cannot be the answer, or it was the last reply of the
+// wrong server. The error is errLast if the node is closed and this was the last reply.
 func (n *Node) answered(c *conn, v *wire.Value) error {
 	n.mu.Lock()
 	more, err := n.answerLocked(c, v)
@@ -182,7 +193,7 @@ func (n *Node) answered(c *conn, v *wire.Value) error {
 	if c.unasked && c == n.conn {
 		n.trackLocked(time.Now())
 	}
-	var listeners []*listening // of what the server does not push, see trackLocked
+	var listeners []*listening // the listeners of changes that the server does not push, see startTracking
 	if c.tracking {
 		listeners = n.listeners
 	}
@@ -208,15 +219,15 @@ func (n *Node) answered(c *conn, v *wire.Value) error {
 	return err
 }
 
-// answer is a call and what it was answered with.
+// answer is a pending command and the reply to it.
 type answer struct {
 	pending
 	with wire.Reply
 }
 
-// answerLocked appends to the answers of the connection what a reply is the answer to. more reports whether the next reply
-// may be dealt with before these are handed out. What cannot be the answer ends the connection: the replies behind it may belong to
-// other commands than it seems.
+// answerLocked appends the answers that a reply contains to c.answers. more reports whether the next reply may be read
+// before these are handed out. A value that cannot be the answer ends the connection: the replies behind it may belong
+// to other commands than it seems.
 func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 	next := n.pipeline.Next()
 	if next == nil {
@@ -262,7 +273,8 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 		case stamping:
 			n.stampedLocked(c, &a)
 		}
-		a.with.Tracked = a.tracked && (a.with.Answer == quorum.Yes || a.with.Answer == quorum.No || a.with.Answer == quorum.Recreated)
+		a.with.Tracked = a.tracked &&
+			(a.with.Answer == quorum.Yes || a.with.Answer == quorum.No || a.with.Answer == quorum.Recreated)
 		c.answers = append(c.answers, a)
 	}
 	switch {
@@ -274,8 +286,8 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 	return more, err
 }
 
-// repeatLocked sends a command once more, by itself and with the source of its script, since the server has refused the
-// form in which it was sent before.
+// repeatLocked sends a command once more, by itself and with the source of its script. The server has refused the form
+// in which the command was sent before. repeatLocked returns false if it does not send the command.
 func (n *Node) repeatLocked(op wire.Op[pending]) bool {
 	if op.Again {
 		return false
@@ -284,14 +296,16 @@ func (n *Node) repeatLocked(op wire.Op[pending]) bool {
 	return n.pipeline.Repeat(op)
 }
 
-// Close lets what is under way end, for the node timeout at most, and closes the connection. A release that could not be
-// delivered by then is left to its TTL. Commands that are sent afterwards are answered with nodeerr.ErrClosed. Close returns when no
-// goroutine of the node is left; listeners are notified that tracking is lost, and of nothing after that. It waits
-// for an attempt to connect that does not look at its context. Closing twice is fine.
+// Close waits until the commands under way have ended, for the node timeout at most, and closes the connection. A
+// release that could not be delivered by then is left to its TTL. Once Close was called, Send returns
+// nodeerr.ErrClosed.
+//
+// Close returns when no goroutine of the node is left. Listeners are notified that tracking is lost, and of nothing
+// after that. Close waits for an attempt to connect that ignores its context. It may be called twice.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	if !n.pipeline.Closed() {
-		n.pipeline.Close(time.Now(), ping.pending("", "PING").op()) // the reader ends with its answer
+		n.pipeline.Close(time.Now(), ping.pending("", "PING").op()) // the reader ends when this is answered
 	}
 	n.mu.Unlock()
 	n.wakeLoop()
@@ -301,19 +315,20 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// own is what a command of the node's own is for.
+// own is the purpose of one of the node's own commands.
 type own uint8
 
 const (
-	callers own = iota // none of its own
+	callers own = iota // the command of a caller, not the node's own
 	ping
 	tracking
-	subscription // its beginning or end
+	subscription // SUBSCRIBE or UNSUBSCRIBE
 	identity
 	stamping
 )
 
-// call makes a command of the node's own, of these words. Nobody receives the reply.
+// pending makes one of the node's own commands of these words. channel is that of a subscription, otherwise "". Nobody
+// receives the reply.
 func (o own) pending(channel string, words ...string) pending {
 	cmd := &wire.Command{Key: channel, Parse: func(v *wire.Value) wire.Reply { return wire.YesIf(o.confirmedBy(v), v) }}
 	return pending{cmd: cmd.With(words...), own: o}
@@ -329,8 +344,9 @@ func (o own) confirmedBy(v *wire.Value) bool {
 	return v.Kind == '>'
 }
 
-// Publish sends message to all subscribers of channel.
+// Publish returns the command that sends message to all subscribers of channel.
 func Publish(channel, message string) *wire.Command {
-	cmd := &wire.Command{Parse: func(v *wire.Value) wire.Reply { return wire.YesIf(v.Kind == ':', v) }} // how many have received it
+	// The server answers with the number of subscribers that received the message.
+	cmd := &wire.Command{Parse: func(v *wire.Value) wire.Reply { return wire.YesIf(v.Kind == ':', v) }}
 	return cmd.With("PUBLISH", channel, message)
 }

@@ -12,17 +12,18 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// redigoConn is the transport over a connection of a wrapped pool, of which only redigo's API is known. redigo speaks
-// RESP2 and does not bound what a server may send.
+// redigoConn is the transport over a connection of a wrapped pool, which has only redigo's API. redigo speaks RESP2 and
+// does not limit the size of a reply.
 type redigoConn struct {
 	conn redis.Conn
 	args []any
 
 	mu     sync.Mutex
-	closed bool // the connection may be somebody else's
+	closed bool // the pool may have lent the connection to another user
 }
 
-// dialLike makes a connection as a pool does. It is none of the pool's, whose connections may be old.
+// dialLike makes a new connection with the dial function of a pool. It does not take one from the pool, because the
+// pool's connections may be old.
 func dialLike(ctx context.Context, pool *redis.Pool) (_ transport, err error) {
 	c := &redigoConn{}
 	if pool.DialContext != nil {
@@ -51,9 +52,9 @@ func (c *redigoConn) Read() (wire.Value, error) {
 	return redigoValue(reply), err
 }
 
-func (c *redigoConn) Ready() bool { return false } // its buffer cannot be looked into
+func (c *redigoConn) Ready() bool { return false } // redigo does not show its buffer
 
-// redigoValue turns a reply as redigo returns it into a value.
+// redigoValue converts a reply of redigo to a value.
 func redigoValue(reply any) wire.Value {
 	switch reply := reply.(type) {
 	case nil:
@@ -76,8 +77,8 @@ func redigoValue(reply any) wire.Value {
 	return wire.Value{Kind: '?', Text: fmt.Append(nil, reply)}
 }
 
-// cut makes a receive whose deadline is over before it begins. redigo closes the network connection then and touches
-// nothing else; its public API has no other way to do so from outside.
+// Cut calls receive with a deadline that is over before it begins. redigo then closes the network connection and
+// touches nothing else. Its public API has no other way to do so from outside.
 func (c *redigoConn) Cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,10 +7,10 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// stampEvery is how often a server that refuses its stamp is sent it.
+// stampEvery is how often the node asks an unstamped server again for its identity and stamp.
 const stampEvery = time.Second
 
-// stampName is what the node's stamp is called, in all programs.
+// stampName returns the name of the node's stamp, which is the same in all programs.
 func (c *Config) stampName() string {
 	if c.Server != nil {
 		return c.Server.Address
@@ -18,8 +18,8 @@ func (c *Config) stampName() string {
 	return c.Addr
 }
 
-// stamp finds out since when the server has been in use as this node, see [wire.Guard]. From then on the server pushes what changes that, if
-// it can.
+// stamp finds out since when the server has been in use as this node, see [wire.Guard]. From then on the server pushes
+// changes of the stamp, if it can.
 func (n *Node) stamp(c *conn) error {
 	n.mu.Lock()
 	set := n.guard.Connected(time.Now(), c.server)
@@ -54,7 +54,7 @@ func (c *conn) stamp(cmd *wire.Command) (r wire.Reply, err error) {
 		switch {
 		case err != nil:
 			return r, err
-		case v.Kind == '>': // it has changed already
+		case v.Kind == '>': // the stamp has changed already
 			c.watched = false
 			continue
 		case replies == len(tracks):
@@ -71,32 +71,33 @@ func (c *conn) stamp(cmd *wire.Command) (r wire.Reply, err error) {
 	return r, nil
 }
 
-// changed has the stamp read again: the server says that it has changed, or that everything has.
+// changed reads the stamp again, because the server says that the stamp or everything has changed.
 func (n *Node) changed(c *conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if c != n.conn {
-		return // the next one asks in any case
+		return // the next connection asks in any case
 	}
 	switch now := time.Now(); {
 	case n.guard.Changed(now):
 		n.identifyLocked(now)
-	case n.guard.Unstamped() && n.stampAt.Before(now): // otherwise that is due already
+	case n.guard.Unstamped() && n.stampAt.Before(now): // otherwise that is planned already
 		n.stampLaterLocked(now)
 	}
 }
 
-// stampLaterLocked has the server sent its stamp again in a while, if it is unstamped then.
+// stampLaterLocked plans to stamp the server after stampEvery, if the server is unstamped then.
 func (n *Node) stampLaterLocked(now time.Time) {
 	n.stampAt = now.Add(stampEvery)
 	n.armLocked(n.stampAt)
 }
 
-// identifyLocked asks the server of a connection who it is. Its stamp is asked for when it has answered.
+// identifyLocked asks the server of the connection for its identity. When the server has answered, the node asks for
+// its stamp.
 func (n *Node) identifyLocked(now time.Time) {
 	n.stampLaterLocked(now)
 	for _, words := range infos {
-		if words[1] == "server" && n.conn.server.Process != "" { // that stays as it is
+		if words[1] == "server" && n.conn.server.Process != "" { // a process keeps its run_id
 			continue
 		}
 		cmd := &wire.Command{Parse: parseInfo}
@@ -110,7 +111,7 @@ func parseInfo(v *wire.Value) wire.Reply {
 	return r
 }
 
-// identifiedLocked takes what the server of a connection says of itself.
+// identifiedLocked handles the answer of a server about its identity.
 func (n *Node) identifiedLocked(c *conn, a *answer) {
 	if c != n.conn {
 		return
@@ -119,7 +120,7 @@ func (n *Node) identifiedLocked(c *conn, a *answer) {
 	before, section := c.server, a.cmd.Args[1]
 	if a.with.Answer == quorum.Yes {
 		if section == "replication" {
-			c.server.Before = "" // that may be over
+			c.server.Before = "" // the server may no longer report it
 		}
 		if err := c.identify([]byte(a.with.Value)); err != nil {
 			life.Wrong(err)
@@ -132,14 +133,15 @@ func (n *Node) identifiedLocked(c *conn, a *answer) {
 	}
 }
 
-// askStampLocked asks for the stamp, and for what changes it from then on.
+// askStampLocked sends the stamp that set describes, if there is one. From then on the server pushes changes of the
+// stamp.
 func (n *Node) askStampLocked(now time.Time, set []string) {
 	if set != nil {
 		n.sendLocked(now, pending{cmd: wire.Stamp(n.config.stampName(), set), own: stamping})
 	}
 }
 
-// stampedLocked takes the answer to a stamp.
+// stampedLocked handles the answer to a stamp.
 func (n *Node) stampedLocked(c *conn, a *answer) {
 	now := time.Now()
 	next := n.guard.Stamped(now, a.cmd.Args, &a.with)

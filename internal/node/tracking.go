@@ -9,28 +9,30 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// Listener is notified of changes to keys that were observed, see [wire.Command], and of what is published on its channel.
-// Servers push both over the one connection of the node (RESP3, CLIENT TRACKING):
+// Listener is notified when a key changes that was observed, see [wire.Command], and when a message is published on its
+// channel. Servers push both over the one connection of the node (RESP3, CLIENT TRACKING):
 // https://redis.io/docs/latest/develop/reference/client-side-caching/
 //
-// Each node notifies on one goroutine at a time, the one that delivers replies, in the order in which the server
-// sent them. So a change that is reported before the reply to an Observe happened before it was carried out, and one that is
-// reported after it is about what it has shown. The calls must not block or wait for Node.Close; they may Send,
-// Listen and Unlisten.
+// Each node notifies on one goroutine at a time, in the order in which the server sent its pushes and replies. The
+// goroutine is the one that delivers replies, and for TrackingLost the connection loop. So a change that is reported
+// before the reply to an observation happened before the observation. A change that is reported after that reply
+// happened after the observation. The calls must not block or wait for Node.Close. They may call Send, Listen and
+// Unlisten.
 //
-// A Listener is known by its identity, so it must be comparable: a pointer, for example.
+// A node knows a Listener by its identity, so it must be comparable: a pointer, for example.
 type Listener interface {
-	// Invalidated reports that the key has changed, or its TTL has, or it has expired or was created. It is a hint, and
-	// an expiry is reported when the server comes across it, which may be late.
+	// Invalidated reports that the key was created, changed or expired, or that its TTL changed. It is a hint. An expiry
+	// is reported when the server notices it, which may be late.
 	Invalidated(node int, key string)
-	// Changed is Invalidated for what the node itself has done to a key, tracked or not. It comes before the reply, which is for by.
+	// Changed reports that a command of the node itself has changed the key, or may have. It does so whether the key is
+	// tracked or not. It comes before the reply to the command, whose receiver is by.
 	Changed(node int, key string, by wire.Receiver)
-	// TrackingActive reports that changes are reported from now on, or that every key may have changed. What was
-	// observed before has to be observed again. It comes again when the node gets another listener.
+	// TrackingActive reports that changes are reported from now on, or that every key may have changed. Keys that were
+	// observed before have to be observed again. It comes again when the node gets another listener.
 	TrackingActive(node int)
 	// TrackingLost reports that changes may be missed from now on, until TrackingActive.
 	TrackingLost(node int)
-	// Message reports that somebody has published text on the listener's channel. Messages are missed while the node is not
+	// Message reports that text was published on the listener's channel. Messages are missed while the node is not
 	// connected.
 	Message(node int, text string)
 }
@@ -42,11 +44,12 @@ type listening struct {
 	channel string
 }
 
-// Listen notifies l of changes and of messages on channel, under the number node, until Unlisten. "" means no channel. The
-// node connects if it is not connected.
+// Listen notifies l of changes, and of messages on channel, until Unlisten. node is the number of the node in these
+// notifications. channel "" means no channel. The node connects if it is not connected.
 //
-// If the server refuses tracking or the channel, the node asks again from time to time. Without tracking neither changes nor
-// messages are reported, so never over RESP2, which is what wrapped pools speak. After Close, Listen does nothing.
+// If the server refuses tracking or the channel, the node asks again from time to time. Without tracking it does not
+// report changes or messages. That is always so over RESP2, which wrapped pools speak. After Close, Listen does
+// nothing.
 func (n *Node) Listen(l Listener, node int, channel string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -55,19 +58,20 @@ func (n *Node) Listen(l Listener, node int, channel string) {
 	}
 	n.startLocked()
 	if n.conn != nil {
-		n.conn.tracking = false // asked again, so that l is notified
+		n.conn.tracking = false // the node asks for tracking again, so that l is notified
 	}
 	n.replaceLocked(l, &listening{l, node, channel})
 }
 
-// Unlisten ends the notifications of l. A call that is under way may end after it.
+// Unlisten ends the notifications of l. A notification that is under way may end after Unlisten returns.
 func (n *Node) Unlisten(l Listener) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.replaceLocked(l)
 }
 
-// replaceLocked puts something in the place of a listener. The list that others go through does not change.
+// replaceLocked replaces a listener by another one, or removes it. It makes a new list, because other goroutines may be
+// going through the old one.
 func (n *Node) replaceLocked(l Listener, by ...*listening) {
 	others := slices.DeleteFunc(slices.Clone(n.listeners), func(x *listening) bool { return x.Listener == l })
 	n.listeners = slices.Concat(others, by)
@@ -76,13 +80,14 @@ func (n *Node) replaceLocked(l Listener, by ...*listening) {
 	}
 }
 
-// startTracking has a server push the changes of what it is asked for. OPTIN: what other commands read is not tracked. NOLOOP: the node itself
-// knows what it has changed, and a lock that is renewed would be pushed each time.
+// startTracking is the command that makes a server push the changes of observed keys. With OPTIN the server does not
+// track the keys that other commands read. With NOLOOP it does not push changes that the node itself has made. The node
+// knows those, and the server would push each renewal of a lock.
 var startTracking = []string{"CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"}
 
-// trackLocked leaves the channels that no listener wants, and asks for the tracking that the connection does not have, or
-// for the channels that it lacks. A server that refuses tracking is not asked for those: miniredis would accept no other
-// command then.
+// trackLocked leaves the channels that no listener wants. It asks for tracking if the connection does not have it, and
+// otherwise for the channels that the connection lacks. While the server refuses tracking, it asks for no channels:
+// miniredis would then accept no other command.
 func (n *Node) trackLocked(now time.Time) {
 	c := n.conn
 	c.unasked = false
@@ -100,7 +105,7 @@ func (n *Node) trackLocked(now time.Time) {
 		return
 	}
 	if n.config.MaxTTL > 0 && !c.watched {
-		n.identifyLocked(now) // a change of its stamp is pushed from then on
+		n.identifyLocked(now) // from then on the server pushes a change of its stamp
 	}
 	for _, l := range n.listeners {
 		if l.channel != "" && !c.channels[l.channel] {
@@ -110,7 +115,7 @@ func (n *Node) trackLocked(now time.Time) {
 	}
 }
 
-// trackingAnswered takes the answer to CLIENT TRACKING.
+// trackingAnswered handles the answer to CLIENT TRACKING.
 func (n *Node) trackingAnswered(c *conn, answer quorum.Answer) {
 	active := answer == quorum.Yes
 	n.mu.Lock()
@@ -124,7 +129,7 @@ func (n *Node) trackingAnswered(c *conn, answer quorum.Answer) {
 	}
 }
 
-// notify calls f for every listener. The mutex is not held.
+// notify calls f for every listener, without the mutex.
 func (n *Node) notify(f func(*listening)) {
 	n.mu.Lock()
 	listeners := n.listeners
@@ -139,7 +144,7 @@ func (n *Node) notify(f func(*listening)) {
 	}
 }
 
-// pushed deals with what the server has pushed. It fails if nobody asked for it.
+// pushed handles a push of the server. It fails if the node did not ask for the push.
 func (n *Node) pushed(c *conn, v *wire.Value) error {
 	if len(v.Items) < 2 {
 		return errUnasked
@@ -173,7 +178,7 @@ func (n *Node) pushed(c *conn, v *wire.Value) error {
 		}
 	case what != "invalidate" || !tracks:
 		return errUnasked
-	case about.Kind == '_': // it stands for all keys
+	case about.Kind == '_': // null stands for all keys
 		n.changed(c)
 		n.notify(func(l *listening) { l.TrackingActive(l.node) })
 	case about.Kind == '*':

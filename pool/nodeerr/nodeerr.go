@@ -1,12 +1,12 @@
-// Package nodeerr has the reasons why a single node did not do what it was asked to. Programs find them as the Err of a
-// redlock.NodeError, one for each node of a redlock.QuorumError, in a redlock.NodeState, and in events: compare with
-// [errors.Is] and [errors.As].
+// Package nodeerr has the reasons why a single node did not carry out a command. Programs find them as the Err of a
+// redlock.NodeError, in a redlock.NodeState, and in events. A redlock.QuorumError has a NodeError for each node.
+// Compare with [errors.Is] and [errors.As].
 //
-// They say why a node is missing from a majority. Whether the lock is held, taken or unknown is what the errors of package redlock
-// say: a single node's reason never decides that.
+// A reason says why a node is missing from a majority. The errors of package redlock say whether the lock is held,
+// taken or unknown: a single node's reason never decides that.
 //
-// None of them matches an error of package context, whatever timeout or function of the program it came from: only the end of the
-// caller's own context does.
+// No reason matches an error of package context, whatever timeout or function of the program it came from. Only the end
+// of the caller's own context does.
 package nodeerr
 
 import (
@@ -16,66 +16,66 @@ import (
 	"time"
 )
 
-// The answer of the node was no: its key is not as it would have to be.
+// These errors mean that the node answered no: its key is not in the state that the command needs.
 var (
 	// ErrHeld means that another token holds the key.
 	ErrHeld = errors.New("nodeerr: another token holds the key")
-	// ErrWanted means that a writer waits for the lock: shared locks and slots are kept, and none is given. It matches ErrHeld
-	// too.
+	// ErrWanted means that a writer waits for the lock: shared locks and slots that are held stay, and no new one is
+	// granted. It matches ErrHeld too.
 	ErrWanted error = denial("nodeerr: a writer waits")
 	// ErrFull means that all slots are taken, or that the nodes have not agreed on one. It matches ErrHeld too.
 	ErrFull error = denial("nodeerr: no slot is free")
-	// ErrOwnToken means that the key held the very token of the call before it was made, so that somebody else may have the lock: a
-	// token must not repeat (redlock.TokenSource). It matches ErrHeld too.
+	// ErrOwnToken means that the key held the token of the call before the call was made, so that another caller may have
+	// the lock. A token must not repeat (redlock.TokenSource). It matches ErrHeld too.
 	ErrOwnToken error = denial("nodeerr: the same token holds the key: a token must not repeat")
-	// ErrNoExpiry means that the key has no TTL, so that whoever set it has to delete it. It comes with ErrHeld.
+	// ErrNoExpiry means that the key has no TTL, so that the client that set it has to delete it. It comes with ErrHeld.
 	ErrNoExpiry = errors.New("nodeerr: the key has no expiry")
-	// ErrForeign means that the key holds what cannot be a lock: a value of another type than a string, or of more than 1024
-	// bytes. It is data of another program under the lock's name, and nothing deletes it. To an acquire such data is ErrHeld if it has
-	// a TTL, as it ends by itself. With fencing, it also means that what the key
-	// of the counter holds is no counter.
+	// ErrForeign means that the key holds a value that cannot be a lock: one of another type than a string, or of more
+	// than 1024 bytes. It is data of another program under the lock's name, and nothing deletes it. To an acquire, such
+	// data is ErrHeld if it has a TTL, because it ends by itself. ErrForeign also means that a companion key of the lock,
+	// such as its fencing counter, holds other data.
 	ErrForeign = errors.New("nodeerr: the key holds data of another program, not a lock")
 	// ErrAbsent means that the key does not exist.
 	ErrAbsent = errors.New("nodeerr: the key does not exist")
-	// ErrRecreated means that an extension found that the key did not exist, and re-created it; or that this may have happened
-	// before, or that the acquire was late. The node does not count for the majority until another extension has
-	// succeeded that began afterwards.
+	// ErrRecreated means that an extension found that the key did not exist, and re-created it. It also means that this
+	// may have happened before, or that the acquire was late. The node does not count for the majority until another
+	// extension has succeeded that began afterwards.
 	ErrRecreated = errors.New("nodeerr: the key did not exist and was re-created")
 )
 
-// denial is a reason of its own to say that a key is held.
+// denial is a special reason why a key is held.
 type denial string
 
 func (d denial) Error() string { return string(d) }
 
 func (denial) Is(target error) bool { return target == ErrHeld }
 
-// There is no answer of the node.
+// These errors mean that there is no answer of the node.
 var (
-	// ErrUnneeded means that the node had not answered yet when the answers of the others had decided. It is no fault of the node.
+	// ErrUnneeded means that the answers of the other nodes decided before the node answered. It is no fault of the node.
 	ErrUnneeded = errors.New("nodeerr: not waited for: decided without it")
-	// ErrUnanswered means that the node had not answered yet when the call ended: by its context, MaxWait, the Close of its Locker, or the
-	// deadline of the lock. It is no fault of the node. The command may have been carried out.
+	// ErrUnanswered means that the call ended before the node answered: by its context, MaxWait, the Close of its Locker,
+	// or the deadline of the lock. It is no fault of the node. The command may have been carried out.
 	ErrUnanswered = errors.New("nodeerr: the call ended before it answered")
-	// ErrTimeout means that no answer came within the node timeout. The command may have been carried out. In a [ConnectError] it
-	// means that there was no connection within the dial timeout, so that the command was not sent.
+	// ErrTimeout means that no answer came within the node timeout. The command may have been carried out. In a
+	// [ConnectError] it means that there was no connection within the dial timeout, so that the command was not sent.
 	ErrTimeout = errors.New("nodeerr: no answer in time")
 	// ErrBroken means that the connection broke before the answer. The command may have been carried out.
 	ErrBroken = errors.New("nodeerr: connection broken before the answer")
-	// ErrProtocol means that what came back is not an answer that Redis gives to the command. The connection ends with it.
+	// ErrProtocol means that the node sent something that Redis does not answer to the command. The connection ends then.
 	ErrProtocol = errors.New("nodeerr: not an answer of Redis")
 )
 
-// The node was not asked, or does not count.
+// These errors mean that the node was not asked, or does not count.
 var (
-	// ErrQueued means that the node was not asked, because other calls of this Locker hold the lock or wait for it, or because it is
-	// the turn of another process.
+	// ErrQueued means that the node was not asked: other calls of this Locker hold the lock or wait for it, or it is the
+	// turn of another process.
 	ErrQueued = errors.New("nodeerr: not asked: other calls are ahead")
-	// ErrSuspended means that the node was not asked, because older answers of it are overdue.
+	// ErrSuspended means that the node was not asked, because older answers of the node are overdue.
 	ErrSuspended = errors.New("nodeerr: not asked: older answers are overdue")
 	// ErrOverloaded means that the node was not asked, because too many commands (4096) are under way on it.
 	ErrOverloaded = errors.New("nodeerr: not asked: too many commands under way")
-	// ErrQuarantined means that the node was not asked for a lock, because its server may have forgotten some, see
+	// ErrQuarantined means that the node was not asked for a lock, because its server may have forgotten locks, see
 	// pool.WithRestartGuard. It comes as a [QuarantineError].
 	ErrQuarantined = errors.New("nodeerr: not asked: the server may have forgotten locks")
 	// ErrClosed means that the node has been closed.
@@ -88,12 +88,13 @@ var (
 	ErrSentinel = errors.New("nodeerr: the server is a Sentinel, which watches servers and holds no locks")
 )
 
-// QuarantineError is an [ErrQuarantined].
+// QuarantineError is an [ErrQuarantined] with details.
 type QuarantineError struct {
-	// Left is for how much longer the server is not asked for locks, at least. With an Err it may be 0.
+	// Left is for how much longer the server is not asked for locks, at least. It may be 0 if there is an Err.
 	Left time.Duration
-	// Err is why it is not known since when the server has been in use as this node; nil if it is. It is the server's refusal of the stamp
-	// that says so, a [*ServerError], or what the server does not report.
+	// Err is the reason why it is not known since when the server has been in use as this node. It is nil if that is
+	// known. It is a [*ServerError] if the server refused the stamp that tells the time. Otherwise its text gives the
+	// reason, for example that the server does not report its identity.
 	Err error
 }
 
@@ -114,7 +115,8 @@ func (e *QuarantineError) Unwrap() []error {
 
 // ConnectError is the reason why there is no connection to a node. The command was not sent.
 type ConnectError struct {
-	Err error // a network error, a [*ServerError] such as NOAUTH, [ErrOldServer], [ErrSentinel] or [ErrTimeout]
+	// Err is a network error, a [*ServerError] such as NOAUTH, [ErrOldServer], [ErrSentinel] or [ErrTimeout].
+	Err error
 }
 
 func (e *ConnectError) Error() string {
@@ -127,10 +129,10 @@ func (e *ConnectError) Unwrap() error { return e.Err }
 // ServerError is an error reply of a Redis server.
 type ServerError struct {
 	Code string // the first word of the reply, for example READONLY
-	// Message is the reply, without what it repeats of the command, and at most 512 bytes of it. It is only a remark if the reply
-	// repeats the password.
+	// Message is the reply, at most 512 bytes of it, without the part that repeats the command. If the reply repeats the
+	// password, Message is only a remark.
 	Message string
-	Hint    string // what the Code means for a lock; "" if there is nothing to say
+	Hint    string // the meaning of Code for a lock; "" if there is nothing to say
 }
 
 func (e *ServerError) Error() string {

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Strip returns a Lua script without comments, indentation and empty lines. Each line of code stays one, so that nothing else changes. It
-// refuses what it does not understand: long brackets, which may hold anything, and what cannot stand in a raw string of Go.
+// Strip returns a Lua script without comments, indentation and empty lines. Each line of code stays one line, so that
+// nothing else changes. It refuses text that it does not understand: long brackets, which may hold anything, and
+// backquotes, which cannot stand in a raw string of Go.
 func Strip(source string) (string, error) {
 	if strings.HasPrefix(source, "#") {
 		return "", errors.New("line 1: a line that begins with # is no Lua")
@@ -29,13 +30,13 @@ func Strip(source string) (string, error) {
 
 // codeOf returns a line without its comment.
 func codeOf(line string) (string, error) {
-	quote := byte(0) // of the string that is open
+	quote := byte(0) // the quote of the string that is open; 0 if none is
 	for i := 0; i < len(line); i++ {
 		switch c := line[i]; {
 		case c == '`':
 			return "", errors.New("a backquote")
 		case quote != 0 && c == '\\':
-			i++ // what is escaped ends nothing
+			i++ // an escaped character ends no string
 		case quote != 0:
 			if c == quote {
 				quote = 0
@@ -63,8 +64,8 @@ func opensLong(text string) bool {
 	return is && strings.HasPrefix(strings.TrimLeft(rest, "="), "[")
 }
 
-// function turns a stripped script into a function of another. Its first line, in which it names its keys and arguments, becomes the list
-// of parameters.
+// function turns a stripped script into a function of another script. Its first line, which names its keys and
+// arguments, becomes the list of parameters.
 func function(name, script string) (string, error) {
 	first, body, _ := strings.Cut(script, "\n")
 	names, isLocal := strings.CutPrefix(first, "local ")
