@@ -11,67 +11,83 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// TryLock tries once, on every node, and never waits for a holder. It returns as soon as a majority has said yes or no majority is
-// possible, within the node timeout whatever the nodes do ([WithFencing]: twice that at most). The
-// answers of the other nodes are handled in the background.
+// TryLock tries once to take the lock of a name, on every node. It never waits for a holder. It returns as soon as a
+// majority has granted the lock or no majority is possible. That takes the node timeout at most, whatever the nodes do,
+// and twice that with [WithFencing]. With [Slots] up to four such rounds may follow each other. The answers of the
+// other nodes are handled in the background.
 //
 // The errors, all with the lock's name ([LockError]):
-//   - [ErrTaken]: others hold too many nodes for a majority, be it with data of another program that has a TTL. If so many of these keys have no TTL ([nodeerr.ErrNoExpiry]) that nobody
-//     may ever release, the log says so ([WithLogger]);
-//   - [ErrForeign]: data of another program that has no TTL is in the way, so that nobody can take the lock;
-//   - [ErrNoQuorum]: too few nodes answered. These three come in a [*QuorumError] with every node's reason, and are joined
-//     with ctx.Err() if ctx ended while nodes were asked;
-//   - ctx.Err(): ctx had ended before, and no node was asked;
-//   - [ErrDeadlock]: the caller holds the lock already, and no node was asked. With [Reentrant] TryLock returns another handle on the
-//     lock instead, or the error of the [Lock.Extend] that this involves;
-//   - [ErrInvalid]: an option is out of range, or the name, which must have from 1 to 512 bytes, no control characters, and not
-//     make a key of the form {...}:fence, {...}:sharers, {...}:wanted or {...}:slots; or TryLock has no use for the option ([MaxWait],
-//     [MaxOutage]);
+//   - [ErrTaken]: others hold too many nodes for a majority. Data of another program that has a TTL counts too. If keys
+//     without a TTL ([nodeerr.ErrNoExpiry]) alone prevent a majority, nobody may ever release them, and the log says so
+//     ([WithLogger]);
+//   - [ErrForeign]: data of another program that has no TTL is on too many nodes for a majority, so that nobody can
+//     take the lock;
+//   - [ErrNoQuorum]: too few nodes answered. These three come in a [*QuorumError] with every node's reason. They are
+//     joined with ctx.Err() if ctx ended while nodes were asked;
+//   - ctx.Err(): ctx had ended before the call, and no node was asked;
+//   - [ErrDeadlock]: the caller already holds the lock, and no node was asked. With [Reentrant] TryLock returns another
+//     handle on the lock instead, or the error of the [Lock.Extend] that this involves;
+//   - [ErrInvalid]: the name or an option is out of range, or TryLock has no use for an option ([MaxWait],
+//     [MaxOutage]). A name has from 1 to 512 bytes and no control characters. It must not make a key that begins with
+//     quorumlock:since: or has the form {...}:fence, {...}:sharers, {...}:wanted or {...}:slots;
 //   - the error of a [TokenSource];
 //   - [ErrClosed]: the Locker has been closed.
 //
-// ErrInvalid comes before ErrClosed, ErrDeadlock and ctx.Err(), in this order.
+// If several of them apply, TryLock returns the first in this order: ErrInvalid for the name or an option that is out
+// of range, ErrClosed, ErrInvalid for MaxWait or MaxOutage, ErrDeadlock, ctx.Err().
 //
-// After any error nothing of this call stays on a node that answers; a node that does not answer is cleaned up when it is back,
-// or by the TTL. The releases may still be under way when TryLock returns: a program that exits calls Close first, or they may
-// be left to the TTL.
+// After an error the call leaves no lock on a node that answers. A node that does not answer is cleaned up when it is
+// back, or by the TTL. The releases may still be under way when TryLock returns. So a program that exits calls Close
+// first; otherwise keys may stay until their TTL is over.
 //
-// Callers that try at the same instant may take the nodes from each other, so that all are refused and none has the lock. If one
-// of them has to get it, use Lock with a context that ends soon.
+// Callers that try at the same instant may each win some of the nodes, so that none of them has a majority. If one of
+// them must get the lock, use Lock with a context that ends soon.
 //
-// ctx bounds the acquiring only: its end does not affect a lock that is held.
+// ctx limits only the acquire. Its end does not affect a lock that is held.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return l.take(ctx, name, opts, true)
 }
 
-// Lock is TryLock, repeated until it holds the lock: a holder, a failing node or a missing majority costs time and is no
-// error. The name, behind the prefix, is a Redis key, and must not be that of a program's data: nobody ever unlocks that. If
-// so many nodes hold data without a TTL under it that the others are no majority, Lock returns [ErrForeign] at once. A short string without a
-// TTL may be the lock of a client that uses SETNX, so Lock waits for it, and says so in the log ([WithLogger]).
+// Lock waits for the lock of a name: it repeats TryLock until it holds the lock. A holder, a failing node or a missing
+// majority costs time and is not an error.
 //
-// Calls that wait for one name in one Locker get it in the order in which they came, and one of them at a time asks the nodes.
-// Processes take turns if the servers permit Pub/Sub and CLIENT TRACKING. Other clients may come in between at any time.
+// The prefix and the name together are a Redis key. It must not be the key of a program's data, because nobody ever
+// unlocks that. If data without a TTL is on too many nodes for a majority, Lock returns [ErrForeign] at once. But a
+// short string without a TTL may be the lock of a client that uses SETNX. So Lock waits for it, and says so in the log
+// ([WithLogger]).
 //
-// If the servers announce changes (CLIENT TRACKING), a waiter costs nothing while the lock is held, and is woken when any client
-// releases it; at the end of the holder's TTL the waiter tries in any case. Otherwise it polls as [WithBackoff] says. Against
-// clients of other libraries that take the lock again and again without a pause, a waiter polls as they do, up to 32 rounds at
-// once between these pauses.
+// Calls of one Locker that wait for one name get the lock in the order in which they came. One of them at a time asks
+// the nodes; calls with [Shared] or with [Slots] do not wait for each other. Processes take turns if the servers permit
+// Pub/Sub and CLIENT TRACKING. Other clients may get the lock in between at any time.
 //
-// When ctx ends, the error is both ctx.Err() and the reason of the last round that came to an end: ErrTaken or ErrNoQuorum,
-// in its *QuorumError; ErrTaken if none has, and the nodes show that others hold the lock. After [MaxWait] it is the QuorumError
-// alone, as no context has ended. If the lock was granted before ctx ended, Lock returns it.
+// If the servers announce changes (CLIENT TRACKING), a waiter costs nothing while the lock is held. It wakes when any
+// client releases the lock, and tries at the end of the holder's TTL in any case. Without announcements it polls as
+// [WithBackoff] says. Clients of other libraries may take the lock again and again without a pause. Against them a
+// waiter polls as they do, with up to 32 rounds in a row between its pauses.
 //
-// Some faults do not end by themselves, so that Lock returns ErrNoQuorum with the nodes' reasons at once, if so many nodes have them
-// that no majority is left: the node was closed (pool.Node.Close); or, if no majority has ever answered this Locker, a server answers
-// with an error that does not pass, such as NOAUTH, NOPERM or MOVED, is no Redis, is too old, is a Sentinel, or votes for another node already. What
-// may pass, such as TLS that fails, READONLY, or a server that closes each connection, has to last for 10 s. Later all these are an
-// outage like any other, as while a password is changed. docs/operations.md has the list.
-// The other errors are those of TryLock.
+// When ctx ends, the error matches both ctx.Err() and the reason of the last round that came to an end. The reason is
+// ErrTaken or ErrNoQuorum, in its *QuorumError. If no round came to an end, it is ErrTaken if the nodes show that
+// others hold the lock. After [MaxWait] the error is the QuorumError alone, because no context has ended. If the lock
+// was granted before ctx ended, Lock returns it.
+//
+// Some faults do not end by themselves. If nodes with such faults leave no majority, Lock returns ErrNoQuorum with the
+// nodes' reasons:
+//   - at once, if the nodes were closed (pool.Node.Close);
+//   - at once, if no majority has ever answered this Locker, and a server is no Redis, is too old, is a Sentinel, votes
+//     for another node already, or answers with an error that does not pass, such as NOAUTH, NOPERM or MOVED;
+//   - after 10 s, if no majority has ever answered this Locker, and the fault may pass: for example TLS that fails,
+//     READONLY, or a server that closes each connection.
+//
+// Once a majority has answered, of these faults only closed nodes end the wait. The others are then an outage like any
+// other, for example while a password is changed. docs/operations.md has the list.
+//
+// The other errors are the same as for TryLock.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return l.take(ctx, name, opts, false)
 }
 
-// take takes a lock, unless the caller holds it already. try means that it does not wait.
+// take takes a lock. If the caller already holds it, take returns another handle or an error, as reenter does. try
+// means that the call does not wait.
 func (l *Locker) take(ctx context.Context, name string, opts []LockOption, try bool) (lock *Lock, err error) {
 	var req request
 	if err := l.begin(&req, event.OpAcquire, name, opts); err != nil {
@@ -106,7 +122,8 @@ func (l *Locker) take(ctx context.Context, name string, opts []LockOption, try b
 	return lock, err
 }
 
-// tries reports whether a call tries once, as it does if try is true or MaxWait is 0.
+// tries reports whether a call tries only once: try is true, or MaxWait is 0. It returns an ErrInvalid if try is true
+// and the call has a MaxWait or MaxOutage of its own.
 func (r *request) tries(try bool) (bool, error) {
 	switch {
 	case try && r.given&givenMaxWait != 0:
@@ -117,7 +134,7 @@ func (r *request) tries(try bool) (bool, error) {
 	return try || r.maxWait == 0, nil
 }
 
-// limit returns the context of a call that waits. stop frees its resources.
+// limit returns the context of a call that waits, which MaxWait and MaxOutage limit. stop frees its resources.
 func (l *Locker) limit(ctx context.Context, req *request) (limited context.Context, stop func()) {
 	limited, stop = ctx, func() {}
 	if req.maxWait != NoLimit {
@@ -134,10 +151,11 @@ func (l *Locker) limit(ctx context.Context, req *request) (limited context.Conte
 	}
 }
 
-// maxSplits is how many rounds of a call for a slot that does not wait may end without agreement of the nodes that have granted one.
+// maxSplits is the largest number of rounds of a call for a slot that does not wait. It runs another round if the last
+// one was split: a majority granted slots, but not the same one.
 const maxSplits = 4
 
-// attempt runs one round, and another if it was for a slot and was split.
+// attempt runs one round. If the round was for a slot and was split, attempt runs another, up to maxSplits in all.
 func (l *Locker) attempt(ctx context.Context, req *request) (*Lock, error) {
 	for round := 1; ; round++ {
 		lock, split, err := l.acquire(ctx, req)
@@ -150,7 +168,7 @@ func (l *Locker) attempt(ctx context.Context, req *request) (*Lock, error) {
 	}
 }
 
-// acquire runs one round. split is that of [quorum.Acquire].
+// acquire runs one round. split is the result of [quorum.Acquire.Split].
 func (l *Locker) acquire(ctx context.Context, req *request) (lock *Lock, split bool, err error) {
 	c := engine.Call{Want: &req.Want, Metadata: req.metadata, Block: req.block}
 	e := l.engine.Enter(req.key)
@@ -168,8 +186,8 @@ func (l *Locker) acquire(ctx context.Context, req *request) (lock *Lock, split b
 	return l.wonLocked(e, &c, r, req), false, nil
 }
 
-// logBlocked logs that a call was refused because of keys that no holder will release, so that trying again does not help; or that too
-// few nodes answered.
+// logBlocked logs that a call was refused because of keys that no holder will release, so that another try does not
+// help. It also logs that too few nodes answered.
 func (l *Locker) logBlocked(err error) {
 	var refusal *QuorumError
 	if !l.events.logs(slog.LevelWarn) || !errors.As(err, &refusal) {
@@ -182,7 +200,7 @@ func (l *Locker) logBlocked(err error) {
 			message = "redlock: data of another program is in the way of a lock"
 		}
 	case refusal.preventedBy(isFailure):
-		blocked, message = "", "redlock: too few nodes grant locks" // no name is empty
+		blocked, message = "", "redlock: too few nodes grant locks" // "" stands for no name: no name is empty
 	default:
 		return
 	}

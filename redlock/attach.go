@@ -7,27 +7,36 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// Attach takes up a lock of which the token is known, for example one of another process, to extend it, release it, or
-// renew it with [AutoExtend]. It may be of any kind, as [Lock.Kind] tells. The options are [TTL],
-// which is what AutoExtend asks for, AutoExtend, [MaxHold] and [Grace]; any other is [ErrInvalid].
+// Attach returns a handle on a lock whose token is known, for example a lock of another process. The handle can extend
+// the lock, release it, or renew it with [AutoExtend]. The lock may be of any kind: [Lock.Kind] returns it. The options
+// are [TTL], which AutoExtend asks for, AutoExtend, [MaxHold] and [Grace]. Any other option is [ErrInvalid].
 //
-// It asks the nodes and changes nothing. A node that has shared locks or slots is asked once more, whether the token is among theirs,
-// and has the node timeout each time. A lock with a slot counts only where it has one, and keeps it. A replica counts as a node that did not answer, and so does a server that still
-// loads its data. The Lock has the validity that a majority of the nodes has left, less the Grace, so a lock that is attached only to be
-// released may need Grace(0). If the key has no TTL, the validity is that of the longest TTL ([WithMaxTTL]). The Lock has a fencing
-// token if a majority holds the same.
+// Attach asks the nodes and changes nothing. It asks a node that has shared locks or slots a second time, whether the
+// token is among them. It waits for the node timeout at most each time. A lock with a slot counts only on nodes where
+// it has one, and keeps it. A replica counts as a node that did not answer, and so does a server that still loads its
+// data.
 //
-// Call [Lock.Detach] on the previous handle first, unless its process is gone. Otherwise there are two handles on one lock: Err
-// of both is nil, one does not notice that the other is unlocked before its deadline or its next extension, and each may
-// extend what the other has released. Attach cannot prevent that, not even in one process.
+// The Lock has the validity that a majority of the nodes has left, less the Grace. So a lock that is attached only to
+// be released may need Grace(0). If the key has no TTL, the validity is that of the longest TTL ([WithMaxTTL]). The
+// Lock has a fencing token if a majority holds the same one.
 //
-// A node that has restarted with an older copy of its data shows locks that were released since, and Attach would take them
-// up. So attach only with the token of a lock that nobody has released.
+// Call [Lock.Detach] on the previous handle first, unless its process is gone. Otherwise there are two handles on one
+// lock, and Err of both is nil. If one of them is unlocked, the other does not notice that before its deadline or its
+// next extension. Each may extend a lock that the other has released. Attach cannot prevent that, not even in one
+// process.
 //
-// The errors, in a [*QuorumError]: [ErrNotHeld] if no majority can hold that token, also because data of another program is there, or
-// if no validity is left; [ErrNoQuorum] if too few nodes answered, or if a majority holds the token with different fencing tokens, or
-// slots, joined with ctx.Err() if ctx ended first. In a [*LockError]: ErrInvalid, also for an empty token; ctx.Err() alone, if ctx had ended
-// before; [ErrClosed] after Close.
+// A node that has restarted with an older copy of its data shows locks that were released since, and Attach would
+// accept them. So attach only with the token of a lock that nobody has released.
+//
+// The errors in a [*QuorumError], joined with ctx.Err() if ctx ended first:
+//   - [ErrNotHeld]: no majority can hold the token, also because data of another program is there; or no validity is
+//     left;
+//   - [ErrNoQuorum]: too few nodes answered, or a majority holds the token with different fencing tokens or slots.
+//
+// The errors in a [*LockError]:
+//   - [ErrInvalid]: the name or an option is out of range, Attach has no use for an option, or the token is empty;
+//   - ctx.Err() alone: ctx had ended before the call;
+//   - [ErrClosed]: the Locker has been closed.
 func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOption) (lock *Lock, err error) {
 	var req request
 	if err := l.begin(&req, event.OpAttach, name, opts); err != nil {
@@ -64,18 +73,20 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	return l.handleOf(g, e.AdoptLocked(&g.Held, id, lease)), nil
 }
 
-// Detach ends the lock for this process without releasing it: the key stays on the nodes until its TTL is over, for another
-// process to take up with [Locker.Attach] and the token that is returned. This Locker sends no further command for
-// the lock. For this handle it is over, as if it had been released. Detach waits for an extension that is under way, until its
-// outcome is known, and for the nodes that have not answered the acquire, for the node timeout at most: what they set later would be no
-// part of what Attach finds. Calls that wait for the lock in this Locker are woken by its release, like those in other processes.
+// Detach ends the lock for this process without releasing it, and returns its token. The key stays on the nodes until
+// its TTL is over. Another process can get the lock with [Locker.Attach] and the token. For this handle the lock is
+// over, as if it had been released. This Locker no longer extends or releases it.
 //
-// If the last extension, or renewal, has failed with [ErrNoQuorum], a majority of the nodes may set the key or keep it later, for the
-// TTL of that one: nobody holds the lock then, but others wait. To prevent that, call [Lock.Extend] before Detach until it returns nil
-// (docs/recipes.md).
+// Detach waits for the outcome of an extension that is under way. It also waits for the nodes that have not answered
+// the acquire, for the node timeout at most, because Attach would not find the keys that they set later. Calls of this
+// Locker that wait for the lock wake at its release, like calls of other processes.
+//
+// If the last extension or renewal has failed with [ErrNoQuorum], a majority of the nodes may still set or keep the key
+// later, for the TTL of that extension. Then nobody holds the lock, but others wait. To prevent that, call
+// [Lock.Extend] before Detach until it returns nil (docs/recipes.md).
 //
 // The errors, after which the lock is unchanged:
-//   - [ErrReleased], [ErrLost], [ErrExpired]: it was over before;
+//   - [ErrReleased], [ErrLost], [ErrExpired]: the lock was over before;
 //   - [ErrInvalid]: other handles hold the lock too ([Reentrant]), so that it cannot be detached;
 //   - ctx.Err(): ctx ended first.
 func (l *Lock) Detach(ctx context.Context) (token string, err error) {
@@ -99,8 +110,8 @@ func (l *Lock) Detach(ctx context.Context) (token string, err error) {
 	}
 }
 
-// detach ends the hold of the only handle on a lock that is held, unless an extension is under way, or the acquire at some node:
-// under is closed when that has ended.
+// detach ends the hold of the only handle on a lock that is held. If an extension is under way, or a node has not
+// answered the acquire, it changes nothing, and under is closed when that has ended.
 func (l *Lock) detach() (under <-chan struct{}, err error) {
 	h := l.held
 	h.Enter()

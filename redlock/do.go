@@ -9,36 +9,42 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// Do runs fn while it holds the lock of a name. It waits like [Locker.Lock], renews the lock while fn runs
-// ([AutoExtend]; [MaxHold] limits that, [MaxWait] and [MaxOutage] the wait), and releases it when fn returns or panics; a panic goes
-// on afterwards. The release may take the node timeout.
+// Do runs fn while it holds the lock of a name. It waits for the lock like [Locker.Lock], renews it while fn runs
+// ([AutoExtend]), and releases it when fn returns or panics. A panic goes on afterwards. [MaxHold] limits the renewals,
+// [MaxWait] and [MaxOutage] limit the wait. The release may take the node timeout.
 //
-// The context passed to fn is a child of ctx. It is cancelled when the lock is over, with [ErrLost], [ErrExpired] or, after an
-// Unlock by fn, [ErrReleased] as its [context.Cause]: fn has to stop then. fn also has to stop when ctx ends; until it returns the
-// lock is renewed.
+// The context passed to fn is a child of ctx. It is cancelled when the lock is over. Its [context.Cause] is then
+// [ErrLost], [ErrExpired] or, after an Unlock by fn, [ErrReleased]. fn has to stop then. fn also has to stop when ctx
+// ends, but until it returns the lock is renewed.
 //
-// Do returns fn's error. If the lock was lost, it returns the loss too, because fn may have run beside another holder: ErrLost,
-// ErrExpired, or [ErrNotHeld] alone if only the release found it. Do adds nothing if fn's error reports the loss of this lock
-// already, nor ErrExpired if fn returned within the [Grace]. nil means that the lock was held until fn had returned, or had released
-// or detached it, and that its release was sent unless it was detached.
+// Do returns fn's error. If the lock was lost, Do returns the loss too, because fn may have run beside another holder.
+// The loss is ErrLost, ErrExpired, or [ErrNotHeld] alone if only the release found it. Do adds no loss if fn's error
+// already reports the loss of this lock. It adds no ErrExpired if fn returned within the [Grace]. nil means that the
+// lock was held until fn had returned, or until fn had released or detached it. Unless it was detached, its release was
+// sent.
 //
-// If fn has not run, the error is that of Lock and matches [ErrNotRun] too. The error of a Do that has run fn never matches
-// ErrNotRun, not even if fn returned that of another Do. A nil fn is [ErrInvalid].
+// If fn has not run, the error is that of Lock, and it also matches [ErrNotRun]. If fn has run, the error never matches
+// ErrNotRun, even if fn returned the ErrNotRun of another Do. A nil fn is [ErrInvalid].
 //
-// If the release at the end is not confirmed ([ErrNoQuorum]), that is logged and no error: the lock was held until then, and
-// the nodes send the release again when their servers are back. They do not if the servers have refused it, such as for want of a
-// permission, or if they have been closed: pool.Node.Close, or [Locker.Close] of a Locker that [Open] made. If so many have that no
-// majority is left, Do returns the ErrNoQuorum of the release, with the nodes' reasons, such as nodeerr.ErrClosed or a
-// nodeerr.ServerError, and the lock stays until its TTL is over.
+// If the release at the end is not confirmed ([ErrNoQuorum]), Do logs that and does not return it. The lock was held
+// until then, and the nodes send the release again when their servers are back. They do not send it again if the
+// servers have refused it, for example for want of a permission. The same goes for nodes that were closed, by
+// pool.Node.Close, or by [Locker.Close] of a Locker that [Open] made. If such nodes leave no majority, Do returns the
+// ErrNoQuorum of the release. It comes with the nodes' reasons, such as nodeerr.ErrClosed or a nodeerr.ServerError. The
+// lock then stays until its TTL is over.
 //
-// [Locker.Close] ends the context of fn with [ErrClosed] as its cause, and does not wait for fn. The lock is renewed until fn has
-// returned, as otherwise another fn might run beside it.
-func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) error {
+// [Locker.Close] ends the context of fn with [ErrClosed] as its cause, and does not wait for fn. The lock is renewed
+// until fn has returned. Otherwise another function might run beside it.
+func (l *Locker) Do(
+	ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
+) error {
 	return l.do(ctx, name, fn, opts, false)
 }
 
-// TryDo is Do with [Locker.TryLock] instead of Lock: it does not wait for a holder.
-func (l *Locker) TryDo(ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) error {
+// TryDo runs fn like [Locker.Do], but takes the lock like [Locker.TryLock]: it does not wait for a holder.
+func (l *Locker) TryDo(
+	ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
+) error {
 	return l.do(ctx, name, fn, opts, true)
 }
 
@@ -57,14 +63,18 @@ func (l *Locker) do(
 	}, func(ctx context.Context, locks *Locks) error { return fn(ctx, locks.locks[0]) })
 }
 
-// DoAll is [Locker.Do] for the locks of several names, which it takes like [Locker.LockAll]. The context of fn ends when the first of them is
-// over, and DoAll returns the loss of each that was lost.
-func (l *Locker) DoAll(ctx context.Context, names []string, fn func(ctx context.Context, locks *Locks) error, opts ...LockOption) error {
+// DoAll runs fn like [Locker.Do], with the locks of several names, which it takes like [Locker.LockAll]. The context of
+// fn ends when the first of the locks is over. DoAll returns the loss of each lock that was lost.
+func (l *Locker) DoAll(
+	ctx context.Context, names []string, fn func(ctx context.Context, locks *Locks) error, opts ...LockOption,
+) error {
 	return l.doAll(ctx, names, fn, opts, false)
 }
 
-// TryDoAll is DoAll with [Locker.TryLockAll] instead of LockAll: it does not wait for a holder.
-func (l *Locker) TryDoAll(ctx context.Context, names []string, fn func(ctx context.Context, locks *Locks) error, opts ...LockOption) error {
+// TryDoAll runs fn like [Locker.DoAll], but takes the locks like [Locker.TryLockAll]: it does not wait for a holder.
+func (l *Locker) TryDoAll(
+	ctx context.Context, names []string, fn func(ctx context.Context, locks *Locks) error, opts ...LockOption,
+) error {
 	return l.doAll(ctx, names, fn, opts, true)
 }
 
@@ -81,9 +91,10 @@ func (l *Locker) doAll(
 	return l.run(ctx, name, opts, func(opts []LockOption) (*Locks, error) { return l.takeAll(ctx, names, opts, try) }, fn)
 }
 
-// run runs fn while it holds the locks that take takes.
+// run calls take, and runs fn while it holds the locks that take returned.
 func (l *Locker) run(
-	ctx context.Context, name string, opts []LockOption, take func([]LockOption) (*Locks, error), fn func(context.Context, *Locks) error,
+	ctx context.Context, name string, opts []LockOption, take func([]LockOption) (*Locks, error),
+	fn func(context.Context, *Locks) error,
 ) (err error) {
 	locks, err := l.takeFor(ctx, name, func() (*Locks, error) { return take(append([]LockOption{AutoExtend()}, opts...)) })
 	if err != nil {
@@ -113,16 +124,18 @@ func (l *Locker) run(
 	return err
 }
 
-// functionKey is that of a value in the context of a function: an atomic.Bool that tells whether the function of the Locker has returned.
+// functionKey is the key of a value in the context of a function of Do. The value is an atomic.Bool, which is true when
+// the function has returned.
 type functionKey struct{ locker *Locker }
 
-// within reports whether a context is that of a function of the Locker that runs.
+// within reports whether a context is that of a function of this Locker that still runs, or a child of it.
 func (l *Locker) within(ctx context.Context) bool {
 	returned, is := ctx.Value(functionKey{l}).(*atomic.Bool)
 	return is && !returned.Load()
 }
 
-// endFunction releases a lock of a function that has returned an error, and returns the loss of the lock that this does not say.
+// endFunction releases a lock whose function has returned err. It returns the loss of the lock, unless err already
+// reports it, or the error of a release that too many nodes never send again.
 func (l *Locker) endFunction(ctx context.Context, lock *Lock, err error) error {
 	ending, exclusive := lock.held.Stands(&lock.hold)
 	name, lost, unlocked := lock.Name(), endings[ending], lock.Unlock(context.WithoutCancel(ctx))
@@ -131,17 +144,18 @@ func (l *Locker) endFunction(ctx context.Context, lock *Lock, err error) error {
 		if !says(err, name, ErrNotHeld) || says(err, name, ErrReleased) {
 			return unlocked
 		}
-	case exclusive, ending == quorum.Released: // then fn has released it
+	case exclusive, ending == quorum.Released: // if it is Released, fn has released the lock
 		if l.neverReleased(unlocked) {
 			return unlocked
 		}
-	case !says(err, name, lost): // as the cause of its context does, for example
+	case !says(err, name, lost): // err says it, for example, if fn has returned the cause of its context
 		return failed(opDo, name, l.end(lock.held, ending))
 	}
 	return nil
 }
 
-// takeFor takes locks for a function, which ends with engine.EndFunction of each.
+// takeFor takes the locks for a function. The caller calls engine.EndFunction for each of them when the function has
+// returned.
 func (l *Locker) takeFor(ctx context.Context, name string, take func() (*Locks, error)) (*Locks, error) {
 	if !l.engine.Begin() { // Close waits until it is certain whether the function runs
 		return nil, failed(opDo, name, ErrClosed)
@@ -157,7 +171,7 @@ func (l *Locker) takeFor(ctx context.Context, name string, take func() (*Locks, 
 		}
 		over, cancel := context.WithCancel(ctx)
 		cancel()
-		// The releases are sent; nobody has relied on the locks, and Close does not wait for nodes.
+		// The releases are sent without a wait: nobody has relied on the locks, and Close does not wait for nodes.
 		for j, lock := range locks.locks {
 			if unlock := func() { _ = lock.Unlock(over) }; j < i {
 				l.engine.EndFunction(lock.held, unlock)
@@ -170,8 +184,8 @@ func (l *Locker) takeFor(ctx context.Context, name string, take func() (*Locks, 
 	return locks, nil
 }
 
-// neverReleased reports whether too many nodes do not send a release again for a majority to let go of the lock: they have refused it, or
-// are closed, or will be now.
+// neverReleased reports whether too many nodes for a majority never send the release again. They have refused it, are
+// closed, or are about to be closed.
 func (l *Locker) neverReleased(unlocked error) bool {
 	var refusal *QuorumError
 	return errors.Is(unlocked, ErrNoQuorum) && errors.As(unlocked, &refusal) &&

@@ -11,39 +11,42 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// The errors that calls return, within a [QuorumError] or a [LockError]: compare with [errors.Is]. Why a single node did not do
-// what it was asked to is an error of package nodeerr.
+// Calls return these errors within a [QuorumError] or a [LockError]: compare with [errors.Is]. The reason of a single
+// node is an error of package nodeerr.
 var (
 	// ErrTaken means that others hold too many nodes for this caller to win a majority. Waiting may help.
 	ErrTaken = errors.New("redlock: lock is taken")
-	// ErrForeign means that nobody can take the lock: so many nodes hold data of another program, without a TTL, under its name that the
-	// others are no majority. Waiting does not help. Choose another name or prefix, or delete the data. Data with a TTL is ErrTaken.
+	// ErrForeign means that nobody can take the lock: data of another program, without a TTL, is under its name on too
+	// many nodes for a majority. Waiting does not help. Choose another name or prefix, or delete the data. Data with a TTL
+	// is ErrTaken.
 	ErrForeign = errors.New("redlock: data of another program is in the way of the lock")
-	// ErrDeadlock means that the caller already holds the lock, and would wait for itself. [Reentrant] takes it again. A function of Do
-	// that calls [Locker.Shutdown] gets it too.
+	// ErrDeadlock means that the caller already holds the lock, and would wait for itself. With [Reentrant] it takes the
+	// lock again. [Locker.Shutdown] returns it to a function of Do that would wait for itself.
 	ErrDeadlock = errors.New("redlock: the caller holds the lock already and would wait for itself")
-	// ErrNoQuorum means that too few nodes answered, or answered too late, or that the call ended before they had answered, which
-	// the Reason of the [QuorumError] says. A call that waited behind others in its Locker, so that it does not know the reason, returns it too.
+	// ErrNoQuorum means that too few nodes answered, or answered too late, or that the call ended before they had
+	// answered. The Reason of the [QuorumError] says which. A call that waited behind others in its Locker, and so does
+	// not know the reason, returns it too.
 	ErrNoQuorum = errors.New("redlock: no quorum of nodes")
-	// ErrNotHeld means that the lock is not held by this handle, or by this token. It stands alone if only the nodes' answers to a
-	// release or to [Locker.Attach] showed that. ErrLost, ErrExpired and ErrReleased match it too.
+	// ErrNotHeld means that this handle, or this token, does not hold the lock. It stands alone if only the nodes' answers
+	// to a release or to [Locker.Attach] showed that. ErrLost, ErrExpired and ErrReleased match it too.
 	ErrNotHeld = errors.New("redlock: lock is not held")
-	// ErrLost means that the nodes no longer held the lock, before its deadline.
+	// ErrLost means that before the deadline of the lock the nodes no longer held it.
 	ErrLost error = ending("redlock: lock is lost")
 	// ErrExpired means that the lock's deadline has passed.
 	ErrExpired error = ending("redlock: lock has expired")
 	// ErrReleased means that the holder released the lock.
 	ErrReleased error = ending("redlock: lock is released")
-	// ErrNotRun means that Do or TryDo has not run its function. It comes with the reason.
+	// ErrNotRun means that Do or TryDo has not run its function. The error also matches the reason.
 	ErrNotRun = errors.New("redlock: the function has not run")
-	// ErrInvalid means that a name, an option or another argument is out of range, or that the call has no use for it. The message
-	// names it. Nothing was sent, except if it is about a token of a [TokenSource] for a later round of the call.
+	// ErrInvalid means that a name, an option or another argument is out of range, or that the call has no use for it. The
+	// message names it. Nothing was sent, except if the error is about a token of a [TokenSource] for a later round of the
+	// call.
 	ErrInvalid = wrong.Err
 	// ErrClosed means that the Locker has been closed.
 	ErrClosed = errors.New("redlock: locker is closed")
 )
 
-// The operations of which there are no events.
+// These are the operations that package event has no Op for.
 const (
 	opDo          = "do"
 	opDetach      = "detach"
@@ -61,25 +64,25 @@ func (d deadlock) Error() string { return string(d) }
 
 func (deadlock) Is(target error) bool { return target == ErrDeadlock }
 
-// invalid makes an ErrInvalid that says what is wrong.
+// invalid makes an ErrInvalid, the message of which names the fault.
 func invalid(format string, args ...any) error { return wrong.Errorf("redlock: "+format, args...) }
 
-// ending is an error that ErrNotHeld stands for.
+// ending is an error that matches ErrNotHeld too.
 type ending string
 
 func (e ending) Error() string { return string(e) }
 
 func (e ending) Is(target error) bool { return target == ErrNotHeld }
 
-// endings[how] is what Lock.Err returns for a lease that ended.
+// endings[how] is the error of a lease that ended in that way.
 var endings = [...]error{quorum.Released: ErrReleased, quorum.Lost: ErrLost, quorum.Expired: ErrExpired}
 
-// LockError is an error about one lock. [errors.As] finds one in every error of a Lock, and of a call about a name, a [QuorumError]
-// included; except in an error of Do that is only that of its function. A Do whose function held several locks returns an error that
-// names each.
+// LockError is an error about one lock. [errors.As] finds one in every error of a Lock and of a call about a name,
+// including a [QuorumError]. It finds none in an error of Do that is only the error of its function. If the function
+// held several locks, the error has a LockError for each lock that was lost.
 type LockError struct {
-	// Op is the operation: "acquire", "do", "extend", "unlock", "attach", "detach", "inspect", "force unlock", or "ping". It is "" if the
-	// error is about none, as that of [Lock.Err].
+	// Op is the operation: "acquire", "do", "extend", "unlock", "attach", "detach", "inspect", "force unlock", or "ping".
+	// It is "" if the error is about no operation, like the error of [Lock.Err].
 	Op   string
 	Name string // the lock's
 	Err  error
@@ -92,7 +95,7 @@ func (e *LockError) Error() string { return head(e.Op, e.Name) + text(e.Err) }
 // Unwrap returns Err.
 func (e *LockError) Unwrap() error { return e.Err }
 
-// head is how the message of an error about a lock begins.
+// head returns the beginning of the message of an error about a lock.
 func head(op, name string) string {
 	if len(name) > engine.MaxName {
 		name = name[:32] + "..."
@@ -108,5 +111,6 @@ func head(op, name string) string {
 
 var prefixes = strings.NewReplacer("redlock: ", "", "pool: ", "", "nodeerr: ", "")
 
-// text is the message of an error within another one, which has the prefix already.
+// text returns the message of an error for use within the message of another one. It leaves out the prefixes, because
+// that message has one already.
 func text(err error) string { return prefixes.Replace(err.Error()) }

@@ -10,7 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// acquired reports the end of a call that took a lock, or did not.
+// acquired reports the end of a call that takes a lock. lock is nil if the call did not get it. If an Observer wants
+// the ends of locks, acquired also asks the engine to report the end of this one.
 func (l *Locker) acquired(op event.Op, try bool, req *request, lock *Lock, err error) {
 	if lock != nil {
 		h := lock.held
@@ -25,10 +26,11 @@ func (l *Locker) acquired(op event.Op, try bool, req *request, lock *Lock, err e
 	}
 }
 
-// reenteredLocked reports whether the lock was held already when a call made the handle.
+// reenteredLocked reports whether the lock was already held when call c made the handle.
 func (l *Lock) reenteredLocked(c *observedCall) bool { return callOf(l.holder.Of) != c }
 
-// emitAcquireLocked reports the end of a call that took a lock, or has none.
+// emitAcquireLocked emits the event.Acquire of a call. lock is nil if the call did not get the lock. Otherwise the
+// caller has the mutex of the lock.
 func (l *Locker) emitAcquireLocked(op event.Op, try bool, req *request, lock *Lock, err error) {
 	c := req.call
 	e := event.Acquire{
@@ -39,7 +41,7 @@ func (l *Locker) emitAcquireLocked(op event.Op, try bool, req *request, lock *Lo
 		e.Wait = c.began.Sub(c.start)
 	}
 	if lock == nil {
-		if err == nil { // the source has not returned to the call either
+		if err == nil { // the call ends without a result, because the source has not returned
 			e.Err = failed(event.OpAcquire, req.name, errors.New("TokenSource: it has not returned"))
 		}
 		l.events.emitEnd(c, e)
@@ -57,14 +59,14 @@ func (l *Locker) emitAcquireLocked(op event.Op, try bool, req *request, lock *Lo
 	l.events.emitEnd(c, e)
 }
 
-// extended reports the end of an extension of a lock that had a deadline before it; zero if no node was asked. by is the holder who
-// called Extend; nil is the present one.
+// extended reports the end of an extension of a lock. deadline is the deadline of the lock before the extension, or
+// zero if no node was asked. by is the holder that called Extend, or nil for the present holder.
 func (l *Locker) extended(h *engine.Held, e event.Extend, by *engine.Holder, c *observedCall, deadline time.Time) {
 	if l.events.endUnheard(c) {
 		return
 	}
 	h.Enter()
-	defer h.Exit() // so that the end of a lock that has validity is not reported before
+	defer h.Exit() // so that the end of a lock that has validity is not reported before this event
 	now := h.Now()
 	if h.AtLocked(now) == quorum.NotEnded && (by == nil || by == h.Holder) {
 		e.Validity = h.Lease.Remaining(now)
@@ -78,7 +80,8 @@ func (l *Locker) extended(h *engine.Held, e event.Extend, by *engine.Holder, c *
 	l.events.emitEnd(c, e)
 }
 
-// released reports what the release of a lock came to: it may find that the nodes no longer held the lock.
+// released reports the end of a lock after its release. The end is a loss if the release found that the nodes no longer
+// held the lock.
 func (l *Locker) released(h *engine.Held, outcome quorum.Outcome, unlock *observedCall) {
 	h.Enter()
 	defer h.Exit()
@@ -89,7 +92,8 @@ func (l *Locker) released(h *engine.Held, outcome quorum.Outcome, unlock *observ
 	l.endedLocked(h, e, unlock)
 }
 
-// program makes events of what happens beside the calls. It implements [engine.Events], and the Reporter of nodes.
+// program is the Locker as the [engine.Events] of its engine and the Reporter of its nodes. It makes events of their
+// reports.
 type program struct{ *Locker }
 
 func (p program) Health(node int, h engine.Health) {
@@ -101,7 +105,8 @@ func (p program) Health(node int, h engine.Health) {
 		p.events.emit(event.Quarantine{At: now, Node: node, Addr: addr, Quarantined: h.Quarantined, Left: h.Left, Err: h.Err})
 	default:
 		p.events.emit(event.NodeUp{
-			At: now, Node: node, Addr: addr, Down: h.Down, Failed: h.Failed, Quarantined: h.Quarantined, Left: h.Left, Err: h.Err,
+			At: now, Node: node, Addr: addr, Down: h.Down, Failed: h.Failed,
+			Quarantined: h.Quarantined, Left: h.Left, Err: h.Err,
 		})
 	}
 }

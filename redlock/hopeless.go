@@ -7,14 +7,17 @@ import (
 	"github.com/quorumlock/quorumlock/internal/engine"
 )
 
-// faults is since when the nodes have had faults that may not pass, before a majority has answered once.
+// faults is the record of faults that may not pass, and since when the nodes have had them. It is kept until a majority
+// has answered for the first time.
 type faults struct{ at atomic.Pointer[faulty] }
 
-// faulty is a series of rounds that such faults have prevented.
+// faulty is a series of rounds that such faults have prevented. since is the time of its first round, last is the time
+// of its last one.
 type faulty struct{ since, last time.Time }
 
-// hopeless reports whether it is of no use to wait, as faults prevent a majority that do not pass by themselves. Once a majority has
-// answered, they are an outage like any other, as while a password is changed; unless they are final.
+// hopeless reports whether it is of no use to wait, because faults that do not pass by themselves prevent a majority.
+// Once a majority has answered, such faults are an outage like any other, as while a password is changed, unless they
+// are final.
 func (l *Locker) hopeless(e *QuorumError) bool {
 	from := func(least engine.Outlook) func(error) bool {
 		return func(err error) bool { return engine.OutlookOf(err) >= least }
@@ -31,8 +34,9 @@ func (l *Locker) hopeless(e *QuorumError) bool {
 	return at != nil && e.preventedBy(from(engine.MayPass)) && at.last.Sub(at.since) >= engine.Patience
 }
 
-// note takes the outcome of a round that acquires. One that its caller gave up shows nothing. A series ends with a round that shows
-// other faults, and if there is no round for much longer than the longest pause between the rounds of a call that waits.
+// note records the outcome of a round that acquires. e is nil if the round was won. A round that its caller gave up
+// shows nothing. A series ends with a round that shows other faults. It also ends if no round comes for much longer
+// than pause, the longest pause between the rounds of a call that waits.
 func (f *faults) note(e *QuorumError, now time.Time, pause time.Duration) {
 	switch at := f.at.Load(); {
 	case e != nil && e.Reason == errUnanswered: //nolint:errorlint // the very error is meant

@@ -11,11 +11,13 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// maxTurns is how many rounds of a call for several names are lost on turns of its own before it goes on in the order of the names.
+// maxTurns is the number of rounds that a call for several names loses on turns of its own before it goes on in the
+// order of the names.
 const maxTurns = 4
 
-// wait runs rounds over all names until it holds their locks. After a lost one it waits for the first name that is in the way: it holds
-// nothing, and has its turn there like any other call. If that does not lead to the locks, it goes on in order.
+// wait runs rounds over all names until it holds their locks. After a lost round it waits for the first name that is in
+// the way. Meanwhile it holds nothing, and it has its turn there like any other call. If that does not lead to the
+// locks, it goes on in order.
 func (t *together) wait(ctx context.Context) (*Locks, error) {
 	impatient := make(chan struct{})
 	defer t.locker.engine.Clock.AfterFunc(t.all[0].TTL, func() { close(impatient) }).Stop()
@@ -40,13 +42,13 @@ func (t *together) wait(ctx context.Context) (*Locks, error) {
 	return newLocks(locks), nil
 }
 
-// over reports whether a lost round is the last.
+// over reports whether a lost round is the last: ctx or the Locker has ended, or nobody can take one of the names.
 func (t *together) over(ctx context.Context, lost *attempt) bool {
 	return ctx.Err() != nil || t.locker.engine.Closing().Err() != nil || lost.hopeless
 }
 
-// queue waits for the i-th name, after a round that was lost, and runs a round over all on each turn. It returns the lost round if another
-// name is in the way now, or the wait has lasted for too long.
+// queue waits for the i-th name after a lost round, and runs a round over all names on each turn. It returns the last
+// lost round if another name is in the way now, or if the wait has lasted for too long.
 func (t *together) queue(
 	ctx context.Context, i int, lost *attempt, turns *int, impatient <-chan struct{},
 ) (locks []*Lock, _ *attempt, err error) {
@@ -54,7 +56,7 @@ func (t *together) queue(
 	e := w.entry
 	defer func() {
 		e.Enter()
-		e.GiveUpLocked(&w.Waiter) // unless it has the locks
+		e.GiveUpLocked(&w.Waiter) // this does nothing if the call has the locks
 		e.Exit()
 	}()
 	w.noteWait()
@@ -89,7 +91,8 @@ func (t *together) queue(
 		if e.GiveBackLocked(lost.parts[i].Acquire); !leaves {
 			e.Waiting.Lost = lost.refusal
 		}
-		if !leaves || lost.Blocks(lost.others[i]) { // otherwise the next call has its turn at once, since nobody holds this name
+		// If the call leaves and nobody holds this name, GiveUpLocked gives the next call its turn at once.
+		if !leaves || lost.Blocks(lost.others[i]) {
 			e.LostLocked(lost.parts[i].Acquire, &w.Call)
 		}
 		e.Exit()
@@ -100,7 +103,8 @@ func (t *together) queue(
 	return nil, lost, nil
 }
 
-// ofSeveral makes the refusal of a call about one name that of a call about several. Events may have the one that there was.
+// ofSeveral returns the refusal of a call about one name as that of a call about several. It makes a copy, because
+// events may have the original.
 func ofSeveral(refusal *QuorumError) *QuorumError {
 	several := *refusal
 	held := func(n NodeError) bool {
@@ -112,11 +116,12 @@ func ofSeveral(refusal *QuorumError) *QuorumError {
 	return &several
 }
 
-// errImpatient is why a call in order releases what it holds: others may have taken the locks in another order, and wait for it.
+// errImpatient is the reason why a call in order releases the locks that it holds. Others may have taken the locks in
+// another order, and wait for these.
 var errImpatient = errors.New("it has waited for long while it holds locks")
 
-// inOrder takes the locks in the order of their names, and holds those before the one that it waits for. So calls that do this do not wait
-// for each other in a circle. try means that it does not wait.
+// inOrder takes the locks in the order of their names. While it waits for one of them, it holds the locks before it. So
+// such calls do not wait for each other in a circle. try means that it does not wait.
 func (t *together) inOrder(ctx context.Context, try bool) (*Locks, error) {
 	var held []*Lock
 	giveBack := func() {
@@ -125,7 +130,7 @@ func (t *together) inOrder(ctx context.Context, try bool) (*Locks, error) {
 		}
 		held = nil
 	}
-	defer giveBack() // also if the log or the source of tokens panics
+	defer giveBack() // also if the log or the TokenSource panics
 	for patience := t.all[0].TTL; ; {
 		var err error
 		if held, err = t.next(ctx, held, try, patience); err == nil && len(held) < len(t.all) {
@@ -143,13 +148,14 @@ func (t *together) inOrder(ctx context.Context, try bool) (*Locks, error) {
 		case err != nil:
 			return nil, err
 		case try:
-			return nil, t.locker.refused(ctx, t.locker.refusal(event.OpAcquire, t.all[0].name, errTooLate, func(int) error { return nil }))
+			return nil, t.locker.refused(
+				ctx, t.locker.refusal(event.OpAcquire, t.all[0].name, errTooLate, func(int) error { return nil }))
 		}
 	}
 }
 
-// next takes the locks of the names behind those that are held: all, or those before the first that others hold. If that is the next one,
-// it waits for it.
+// next takes the locks of the names behind the held ones: of all, or of the names before the first that others hold. If
+// others hold the very next name, it waits for that one.
 func (t *together) next(ctx context.Context, held []*Lock, try bool, patience time.Duration) ([]*Lock, error) {
 	rest := slices.Clone(t.all[len(held):])
 	for i := range rest {
@@ -179,7 +185,8 @@ func (t *together) next(ctx context.Context, held []*Lock, try bool, patience ti
 	return append(held, lock), nil
 }
 
-// one takes the lock of one name, and waits for it for a while.
+// one takes the lock of one name. It waits for patience at most, and then returns errImpatient. try means that it does
+// not wait.
 func (t *together) one(ctx context.Context, req request, try bool, patience time.Duration) (*Lock, error) {
 	first := &t.all[0]
 	if err := first.nextToken(); err != nil {
@@ -199,7 +206,8 @@ func (t *together) one(ctx context.Context, req request, try bool, patience time
 	return lock, err
 }
 
-// refresh has all locks last for as long as if they had been taken just now, and renewed if the call wants that.
+// refresh extends the locks, so that all last for as long as if they had just been taken. It leaves a lock that has
+// nine tenths of that validity. From then on the locks are renewed if the call wants that.
 func (t *together) refresh(ctx context.Context, held []*Lock) error {
 	errs := newLocks(held).each(func(lock *Lock) error {
 		want := &lock.holder.Want
@@ -217,7 +225,7 @@ func (t *together) refresh(ctx context.Context, held []*Lock) error {
 	return nil
 }
 
-// giveBack releases a lock of which the program has not heard. Nobody waits for the answers.
+// giveBack releases a lock that no caller has got to know. It does not wait for the answers.
 func (l *Lock) giveBack() {
 	h := l.held
 	h.Enter()

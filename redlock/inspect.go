@@ -11,23 +11,24 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// Inspect asks every node who holds a lock, and for how much longer. It changes nothing, waits for all nodes, for the node
-// timeout at most, and its result may be outdated when it is read.
+// Inspect asks every node who holds a lock, and for how much longer. It changes nothing. It waits for all nodes, for
+// the node timeout at most. Its result may be outdated when it is read.
 //
-// A node that has shared locks or slots is asked who has them, up to 256 at a time and for the node timeout each time, until it
-// has told 2048 of them, those whose TTLs end first. One who comes, leaves or is renewed meanwhile may be missing or not.
+// Inspect also asks a node that has shared locks or slots for their holders: for up to 256 at a time, with the node
+// timeout each time. It reads up to 2048 holders of a node, the ones whose TTLs end first. A holder that comes, leaves
+// or is renewed meanwhile may be missing or not.
 //
-// The error is [ErrNoQuorum] in a [*QuorumError] if fewer than a majority answered, joined with ctx.Err() if ctx ended first. The
-// LockState is nil only after [ErrInvalid], [ErrClosed], and ctx.Err() alone, if ctx had ended before. A node that holds data of
-// another program has answered: its NodeState has [nodeerr.ErrForeign]. A replica counts as a node that did not answer, and so does a
-// server that still loads its data.
+// The error is [ErrNoQuorum] in a [*QuorumError] if fewer than a majority answered. It is joined with ctx.Err() if ctx
+// ended first. The LockState is nil only after [ErrInvalid], [ErrClosed], and ctx.Err() alone, if ctx had ended before.
+// A node that holds data of another program has answered: its NodeState has [nodeerr.ErrForeign]. A replica counts as a
+// node that did not answer, and so does a server that still loads its data.
 //
-// A nil error does not mean that the Verdict is certain: it is [VerdictUnknown] if the nodes that did not answer decide.
+// Even with a nil error the Verdict may be uncertain. It is [VerdictUnknown] if the nodes that did not answer decide.
 func (l *Locker) Inspect(ctx context.Context, name string) (*LockState, error) {
 	return l.look(ctx, name, false)
 }
 
-// look is Inspect. If it is tracked, the nodes push the next change.
+// look is Inspect. If tracked is true, the nodes also push the next change.
 func (l *Locker) look(ctx context.Context, name string, tracked bool) (*LockState, error) {
 	var req request
 	if err := l.begin(&req, opInspect, name, nil); err != nil {
@@ -45,7 +46,7 @@ func (l *Locker) look(ctx context.Context, name string, tracked bool) (*LockStat
 	return s, l.unanswered(ctx, opInspect, name, ErrNoQuorum, answers)
 }
 
-// state returns what the nodes have answered to an observation.
+// state returns the LockState that the answers to an observation show.
 func (l *Locker) state(name string, answers []engine.Answer) *LockState {
 	nodes := make([]NodeState, len(answers))
 	for i, a := range answers {
@@ -69,7 +70,7 @@ func (l *Locker) state(name string, answers []engine.Answer) *LockState {
 	return NewLockState(name, nodes)
 }
 
-// sharers returns those who share a lock of a kind on a node.
+// sharers returns the Sharers that a node has shown. kind is the kind of their locks.
 func sharers(kind engine.Kind, seen []engine.Observation) (all []Sharer) {
 	for _, s := range seen {
 		slot := 0
@@ -81,7 +82,8 @@ func sharers(kind engine.Kind, seen []engine.Observation) (all []Sharer) {
 	return all
 }
 
-// tally counts the nodes that said yes, that said no, and that have not, as they hold data of another program.
+// tally counts the nodes that said yes, the nodes that said no, and the nodes that said neither because they hold data
+// of another program.
 func tally(answers []engine.Answer) (yes, no, foreign int) {
 	for i := range answers {
 		switch a := &answers[i]; {
@@ -96,23 +98,29 @@ func tally(answers []engine.Answer) (yes, no, foreign int) {
 	return yes, no, foreign
 }
 
-// unanswered is the error of a question that a majority has not answered as needed.
-func (l *Locker) unanswered(ctx context.Context, op event.Op, name string, reason error, answers []engine.Answer) error {
+// unanswered returns the error of a question that a majority has not answered as needed.
+func (l *Locker) unanswered(
+	ctx context.Context, op event.Op, name string, reason error, answers []engine.Answer,
+) error {
 	return l.refused(ctx, l.refusal(op, name, reason, func(i int) error { return answers[i].Err }))
 }
 
-// Ping returns nil if a majority of the nodes would grant a lock now: it is for the readiness probe of a program that is of no
-// use without locks. It asks each node what an acquire asks, without setting anything, so it notices a server that refuses to
-// write (a replica, a full memory or disk, a missing permission) or may not vote ([pool.WithRestartGuard]). It returns as soon as
-// a majority has said yes, and within the node timeout whatever the nodes do.
+// Ping returns nil if a majority of the nodes would grant a lock now. It is for the readiness probe of a program that
+// is of no use without locks. It asks each node for the same as an acquire, without setting anything. So it notices a
+// server that refuses to write (a replica, a full memory or disk, a missing permission) or may not vote
+// ([pool.WithRestartGuard]). It returns as soon as a majority has said yes, and within the node timeout whatever the
+// nodes do.
 //
-// On the wire it is the script of a first acquire, which also does what a renewal and a release need, with XX in the place of NX. Its key
-// begins with the key prefix, and nothing has it, so that the server sets nothing. The user of the servers needs the permission for it:
-// Ping fails without [WithKeyPrefix] if that permits some names only. With [WithFencing] it also reads the counter of that key and the
-// server's time; it does not check whether a counter may be raised, or what shared locks and slots need.
+// On the wire Ping is the script of a first acquire, with XX in the place of NX. The script also does the things that a
+// renewal and a release need. Its key begins with the key prefix. No such key exists, so the server sets nothing. The
+// user of the servers needs the permission for this key: without [WithKeyPrefix] Ping fails if the user may use only
+// some names. With [WithFencing] Ping also reads the counter of that key and the server's time. It does not check
+// whether a counter may be raised, and not the needs of shared locks and slots.
 //
-// The errors are [ErrNoQuorum] in a [*QuorumError] with every node's reason, joined with ctx.Err() if ctx ended first; ctx.Err()
-// alone if it had ended before; [ErrClosed] after Close.
+// The errors:
+//   - [ErrNoQuorum] in a [*QuorumError] with every node's reason. It is joined with ctx.Err() if ctx ended first;
+//   - ctx.Err() alone: ctx had ended before the call;
+//   - [ErrClosed]: the Locker has been closed.
 func (l *Locker) Ping(ctx context.Context) error {
 	if !l.engine.Begin() {
 		return failed(opPing, "", ErrClosed)

@@ -15,19 +15,20 @@ type Lock struct {
 	locker *Locker
 	held   *engine.Held
 	holder *engine.Holder
-	// Both under the mutex of held.
+	// hold and err are under the mutex of held.
 	hold engine.Hold
-	err  *LockError // what Err returns; nil while nobody has asked for the end
+	err  *LockError // the error that Err returns, or nil until it has found the end
 }
 
-// Name returns the name that the lock was taken under, without the key prefix.
+// Name returns the name of the lock, without the key prefix.
 func (l *Lock) Name() string { return l.locker.nameOf(l.held.Name.Key()) }
 
-// Token returns the token of this lock. No other lock has the same, unless a [TokenSource] repeats one. The nodes hold it under the
-// lock's key: the token alone, or with [WithFencing] token|number. It is not the fencing token, which is the number: see Fence.
+// Token returns the token of this lock. No other lock of the name has the same one, unless a [TokenSource] repeats it.
+// The nodes hold it under the lock's key: the token alone, or with [WithFencing] token|number. It is not the fencing
+// token, which is the number: see Fence.
 //
-// A lock of which the token was asked for is released at its Unlock, and not handed off ([WithLocalHandoff]). Of a lock that was
-// handed off, Token returns "" to the holders before.
+// After a call of Token, Unlock releases the lock and does not hand it off ([WithLocalHandoff]). When a lock was handed
+// off, Token returns "" to the holders before.
 func (l *Lock) Token() string {
 	h := l.held
 	h.Enter()
@@ -40,9 +41,10 @@ func (l *Lock) Token() string {
 	return h.Lease.ID().Token
 }
 
-// Fence returns the lock's fencing token, a number from 1 to below 2^53 that is higher than that of every earlier holder
-// and lower than that of every later one, if all of them use [WithFencing]. It is 0 without. The protected resource must reject a
-// fencing token that is lower than the highest it has accepted, see package redlock/fence.
+// Fence returns the lock's fencing token, a number from 1 to below 2^53. It is higher than the number of every earlier
+// holder, and lower than the number of every later one, if all of them use [WithFencing]. It is 0 without WithFencing,
+// and for [Shared] and [Slots]. The protected resource must reject a fencing token that is lower than the highest it
+// has accepted, see package redlock/fence.
 //
 // With [WithLocalHandoff] Token may raise the number: call Token first, then Fence.
 func (l *Lock) Fence() uint64 {
@@ -51,7 +53,7 @@ func (l *Lock) Fence() uint64 {
 	return l.holder.Fence
 }
 
-// Remaining returns the validity, the time until the deadline. 0 means that the lock is over.
+// Remaining returns the validity: the time until the deadline. 0 means that the lock is over.
 func (l *Lock) Remaining() time.Duration {
 	h := l.held
 	h.Enter()
@@ -63,11 +65,12 @@ func (l *Lock) Remaining() time.Duration {
 	return h.Lease.Remaining(now)
 }
 
-// Err returns nil while the lock is held, then [ErrReleased], [ErrLost] or [ErrExpired], whichever came first, in a [*LockError]
-// with the lock's name. Later calls return the same error. Err asks no node: after a loss that has not been noticed it is nil.
+// Err returns nil while the lock is held. Then it returns [ErrReleased], [ErrLost] or [ErrExpired], whichever came
+// first, in a [*LockError] with the lock's name. Later calls return the same error. Err asks no node: after a loss it
+// returns nil until the Locker notices the loss.
 //
-// If the last extension before a loss had failed, or the last renewal, the error says so: errors.As finds its [*QuorumError], and
-// errors.Is the reasons of the nodes, but not ErrNoQuorum.
+// If the last extension or renewal before a loss failed, the error says so. errors.As finds its [*QuorumError], and
+// errors.Is finds the reasons of the nodes, but not ErrNoQuorum.
 func (l *Lock) Err() error {
 	h := l.held
 	h.Enter()
@@ -81,26 +84,27 @@ func (l *Lock) Err() error {
 	return l.err
 }
 
-// ending returns how the lock stands for this handle.
+// ending returns how the lock ended for this handle, or quorum.NotEnded.
 func (l *Lock) ending() quorum.Ending {
 	ending, _ := l.held.Stands(&l.hold)
 	return ending
 }
 
-// Done returns a channel that is closed when the lock is released, lost or expired. At the deadline it is closed even if
-// every node hangs. If the nodes lose the lock before, it is closed when they announce that ([AutoExtend]), or by the next
-// renewal or Extend. After the machine was suspended Done may be closed late, but Err and Remaining are right at once.
+// Done returns a channel that is closed when the lock is released, lost or expired. At the deadline it is closed even
+// if every node hangs. If the nodes lose the lock before, it is closed when they announce that ([AutoExtend]), or by
+// the next renewal or Extend. After the machine was suspended Done may be closed late, but Err and Remaining are right
+// at once.
 func (l *Lock) Done() <-chan struct{} { return l.held.Context(&l.hold).Done() }
 
-// Context returns a child of parent that is cancelled when Done is closed, with Err as its cause. The CancelFunc frees
-// the resources of the context; it does not release the lock. A call with this context may take the lock again
-// ([Reentrant]).
+// Context returns a child of parent that is cancelled when Done is closed, with the error of Err as its cause. The
+// CancelFunc frees the resources of the context. It does not release the lock. A call with this context may take the
+// lock again ([Reentrant]).
 func (l *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	outer, _ := parent.Value(contextLockKey{}).(*contextLock)
 	ctx, cancel := context.WithCancelCause(context.WithValue(parent, contextLockKey{}, &contextLock{l, outer}))
 	stop := context.AfterFunc(l.held.Context(&l.hold), func() { cancel(l.Err()) })
 	if err := l.Err(); err != nil {
-		cancel(err) // at once, if it was over before
+		cancel(err) // at once, because the lock was over before
 	}
 	return ctx, func() {
 		stop()
@@ -108,7 +112,7 @@ func (l *Lock) Context(parent context.Context) (context.Context, context.CancelF
 	}
 }
 
-// holder makes the holder who has what was asked for.
+// holder returns a new holder for a request.
 func (l *Locker) holder(req *request) engine.Holder {
 	by := engine.Holder{Want: req.Want, Owner: req.owner, Of: req.call}
 	if !l.events.wants(kindEnds) && l.events.mayLog() {
@@ -123,28 +127,29 @@ type granted struct {
 	handle Lock
 }
 
-// newGranted makes the lock that a request is about to have.
+// newGranted returns a new granted for the lock that a request is about to get.
 func (l *Locker) newGranted(req *request) *granted {
 	g := new(granted)
 	g.First = l.holder(req)
 	return g
 }
 
-// handleOf makes the handle of the first holder, who has just got the lock.
+// handleOf returns the handle of the first holder, which has just got the lock.
 func (l *Locker) handleOf(g *granted, hold quorum.Hold) *Lock {
 	g.handle = Lock{locker: l, held: &g.Held, holder: &g.First, hold: engine.Hold{Hold: hold}}
 	return &g.handle
 }
 
-// since returns the time, after the events began.
+// since returns the time since the events began. It is never 0, because 0 in engine.Holder.Since means that nobody
+// waits for the end.
 func (e *events) since() time.Duration { return max(1, time.Since(e.began)) }
 
 func (p program) Over(h *engine.Held, how quorum.Ending) {
 	p.endedLocked(h, event.End{Err: p.endLocked(h, how)}, nil)
 }
 
-// endedLocked reports the end of the lock for the present holder, once, and after its event.Acquire: by a call, or now. The log is only
-// about a loss.
+// endedLocked reports the end of the lock for the present holder. It does so once, and only after the event.Acquire of
+// that holder. by is the call of Unlock that ended the lock, or nil if the lock ends now. The log has only losses.
 func (l *Locker) endedLocked(h *engine.Held, e event.End, by *observedCall) {
 	since := h.Holder.Since
 	if since == 0 {
@@ -162,7 +167,8 @@ func (l *Locker) endedLocked(h *engine.Held, e event.End, by *observedCall) {
 	l.events.emit(e)
 }
 
-// contextLock is a lock that the bearer of a context has got as its holder. outer is the one that it held before.
+// contextLock is a value in a context: calls with the context are calls of the holder of lock. outer is the value that
+// the parent context had, or nil.
 type contextLock struct {
 	lock  *Lock
 	outer *contextLock

@@ -14,22 +14,22 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// Locker takes locks over N nodes. Make one with [Open] or [New]; it is safe for concurrent use, and a program needs one
-// for each set of nodes.
+// Locker is a client that takes locks on N nodes. Make one with [Open] or [New]. It is safe for concurrent use, and a
+// program needs one for each set of nodes.
 type Locker struct {
 	config
 	engine *engine.Engine
 
 	events   events
-	calling  atomic.Uint64 // the number of the last call; from a random one on, as Lockers may share an observer
+	calling  atomic.Uint64 // the number of the last call. The first is random, because Lockers may share an Observer
 	throttle throttle
 	outages  outages
 	faults   faults
 }
 
-// Open makes a Locker over nodes of its own, one for each URL, which [Locker.Close] closes. The URLs are those of
-// [pool.Open], such as redis://host:6379; [WithPoolOptions] passes options to it. The nodes connect on first use. The
-// errors are those of pool.Open and [New].
+// Open makes a Locker over nodes of its own, one for each URL. [Locker.Close] closes them. The URLs are as for
+// [pool.Open], such as redis://host:6379, and [WithPoolOptions] passes options to it. The nodes connect on first use.
+// Open returns the errors of pool.Open and of [New].
 func Open(urls []string, opts ...Option) (*Locker, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -40,17 +40,17 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 		return nil, err
 	}
 	c.settings.Own = true
-	return newLocker(nodes, c) // nothing is connected yet
+	return newLocker(nodes, c) // no node is connected yet, so none has to be closed after an error
 }
 
-// New makes a Locker over nodes; a lock needs len(nodes)/2 + 1 of them. An odd number is best: four nodes do not tolerate
-// more failures than three, and votes split more often.
+// New makes a Locker over nodes. A lock needs len(nodes)/2 + 1 of them. An odd number is best: four nodes do not
+// tolerate more failures than three, and votes split more often.
 //
-// The nodes stay the caller's: several Lockers may share them, and the caller closes them after the Lockers.
+// The nodes stay the caller's. Several Lockers may share them, and the caller closes them after the Lockers.
 //
-// No node, a nil node, two nodes with the same address, a nil option, an option out of range or [WithPoolOptions] is [ErrInvalid].
-// Two addresses of the same server are found out when both are connected: the second vote of that server is refused then
-// ([nodeerr.ErrSameServer]).
+// New returns [ErrInvalid] for no node, a nil node, two nodes with the same address, a nil option, an option out of
+// range, or [WithPoolOptions]. Two addresses of the same server are found when both are connected: the second vote of
+// that server is then refused ([nodeerr.ErrSameServer]).
 func New(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -98,33 +98,36 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	return l, nil
 }
 
-// Close makes the calls that wait return with [ErrClosed], and every later call of the Locker and of Lock.Extend. It ends renewals,
-// and returns when nothing of the Locker runs, releases included, except for functions of Do and TryDo. That takes the node
-// timeout at most, and a second more for an Observer that blocks. The error is always nil. Closing twice is fine, and a function of
-// Do may call Close, as may an Observer. A [TokenSource] and the Enabled of a log handler must not: the call that asks them is one
-// for which Close waits.
+// Close ends the Locker. Calls that wait return [ErrClosed], and so does every later call of the Locker and of
+// Lock.Extend. Close ends renewals. It returns when nothing of the Locker runs, releases included, except for functions
+// of Do and TryDo. That takes the node timeout at most, and a second more for an Observer that blocks. The error is
+// always nil.
 //
-// The contexts of these functions end, with ErrClosed as their cause. Close does not wait for functions that run. Until one returns
-// its lock is renewed, so that nobody else holds it, and then it is released. [Locker.Shutdown] is Close for a program that waits for
-// these functions.
+// Closing twice is fine. A function of Do may call Close, and so may an Observer. A [TokenSource] and the Enabled of a
+// log handler must not: Close waits for the call that asks them.
 //
-// Other locks stay held until their deadline, or until their Unlock: call Unlock before Close. Nodes given to [New] stay open, so
-// that Unlock still works; close them when Do has returned. Nodes made by [Open] are closed, when the last function has returned:
-// Unlock returns [ErrNoQuorum] then, and the key stays for its TTL.
+// The contexts of the functions of Do end, with ErrClosed as their cause. Close does not wait for functions that run.
+// Until a function returns, its lock is renewed, so that nobody else holds it. Then the lock is released.
+// [Locker.Shutdown] is Close for a program that waits for these functions.
+//
+// Other locks stay held until their deadline, or until their Unlock: call Unlock before Close. Nodes given to [New]
+// stay open, so that Unlock still works. Close them when Do has returned. Nodes made by [Open] are closed when the last
+// function has returned. From then on Unlock returns [ErrNoQuorum], and the key stays for its TTL.
 func (l *Locker) Close() error {
 	l.engine.Close()
 	l.events.drain(context.Background())
 	return nil
 }
 
-// Shutdown is Close, and waits until the last function of Do and TryDo has returned, its lock has been released, and nodes that
-// [Open] made are closed; but not for longer than ctx. Then the error is ctx.Err(), and functions that still run go on.
-// Locks that were taken without Do stay held, as after Close.
+// Shutdown closes the Locker like [Locker.Close]. It also waits until the last function of Do and TryDo has returned,
+// its lock has been released, and nodes that [Open] made are closed. If ctx ends first, the error is ctx.Err(), and
+// functions that still run go on. Locks that were taken without Do stay held, as after Close.
 //
-// A function of Do must not wait for itself. If ctx is the context of one that runs, or a child of it, the Locker is closed as by Close, and
-// the error is [ErrDeadlock]. With any other context, such as context.Background, such a function waits until that ends: let it call
-// Close, which does not wait for functions, or have another goroutine call Shutdown. An Observer may call it:
-// Shutdown waits for that a second at most.
+// A function of Do must not wait for itself. If ctx is the context of a function that runs, or a child of it, Shutdown
+// closes the Locker like Close and returns [ErrDeadlock]. With any other context, such as context.Background, a
+// function that calls Shutdown waits until that context ends. Let it call Close instead, which does not wait for
+// functions, or let another goroutine call Shutdown. An Observer may call Shutdown, which waits a second at most for
+// that Observer.
 func (l *Locker) Shutdown(ctx context.Context) error {
 	closed := make(chan struct{})
 	go func() {
@@ -134,7 +137,7 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 	if l.within(ctx) {
 		select {
 		case <-closed:
-		case <-ctx.Done(): // which Close ends, unless ctx outlives it
+		case <-ctx.Done(): // Close ends ctx, unless it was made with context.WithoutCancel
 		}
 		return errWithin
 	}
@@ -149,7 +152,7 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// begin checks the arguments of a call and counts it, which ends with engine.End.
+// begin checks the arguments of a call and counts the call. If it returns nil, engine.End ends the count.
 func (l *Locker) begin(req *request, op event.Op, name string, opts []LockOption) error {
 	err := l.request(req, name, opts)
 	if err == nil && !l.engine.Begin() {
@@ -161,10 +164,12 @@ func (l *Locker) begin(req *request, op event.Op, name string, opts []LockOption
 	return nil
 }
 
-// refusal makes a QuorumError. err returns why a node did not do what it was asked to.
+// refusal makes a QuorumError. err returns the reason of a node, or nil if the node did as it was asked.
 func (l *Locker) refusal(op event.Op, name string, reason error, err func(node int) error) *QuorumError {
 	nodes := l.engine.Nodes
-	e := &QuorumError{Op: string(op), Name: name, Need: quorum.Majority(len(nodes)), Reason: reason, Nodes: make([]NodeError, len(nodes))}
+	e := &QuorumError{
+		Op: string(op), Name: name, Need: quorum.Majority(len(nodes)), Reason: reason, Nodes: make([]NodeError, len(nodes)),
+	}
 	for i, n := range nodes {
 		e.Nodes[i] = NodeError{Addr: n.Addr(), Err: err(i)}
 	}
@@ -172,7 +177,8 @@ func (l *Locker) refusal(op event.Op, name string, reason error, err func(node i
 	return e
 }
 
-// refused is the error of a call that the nodes have refused, or had not answered when it was given up.
+// refused returns the error of a call that the nodes have refused, or that was given up before they had answered. It is
+// ErrClosed if the Locker has been closed.
 func (l *Locker) refused(ctx context.Context, answers *QuorumError) error {
 	if l.engine.Closing().Err() != nil {
 		return &LockError{answers.Op, answers.Name, ErrClosed}
@@ -184,7 +190,7 @@ func (l *Locker) addr(node int) string { return l.engine.Nodes[node].Addr() }
 
 func (l *Locker) nameOf(key string) string { return strings.TrimPrefix(key, l.prefix) }
 
-// newCall returns nil if nobody wants events with the number of the call.
+// newCall returns the observedCall of a new call, or nil if nobody wants events with the number of the call.
 func (l *Locker) newCall(ctx context.Context) *observedCall {
 	if !l.events.wants(numbered) {
 		return nil

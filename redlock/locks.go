@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// Locks are the locks of several names that were acquired together ([Locker.LockAll]). They are held while each of them is. They are safe
-// for concurrent use.
+// Locks is the set of locks of several names that were acquired together ([Locker.LockAll]). It is held while each of
+// the locks is held. It is safe for concurrent use.
 type Locks struct {
 	locks []*Lock // in the order of the names
 
-	err   atomic.Pointer[error] // what Err returns; nil while they are held, as far as somebody has asked
-	asked sync.Once             // for done
-	done  chan struct{}         // closed with the first of them
+	err   atomic.Pointer[error] // the error that Err returns, or nil until it has found one
+	asked sync.Once             // makes done when somebody asks for it
+	done  chan struct{}         // closed when the first of the locks is over
 }
 
 func newLocks(locks []*Lock) *Locks { return &Locks{locks: locks} }
 
-// at returns the i-th lock; nil if there are no locks.
+// at returns the i-th lock, or nil if there are no locks.
 func (l *Locks) at(i int) *Lock {
 	if l == nil {
 		return nil
@@ -29,7 +29,7 @@ func (l *Locks) at(i int) *Lock {
 	return l.locks[i]
 }
 
-// Names returns the names of the locks in order, without the key prefix.
+// Names returns the names of the locks, sorted and without the key prefix.
 func (l *Locks) Names() []string {
 	names := make([]string, len(l.locks))
 	for i, lock := range l.locks {
@@ -38,8 +38,8 @@ func (l *Locks) Names() []string {
 	return names
 }
 
-// Lock returns the lock of a name, with its token and fencing token; nil if there is none of the name. Its Unlock, Detach or loss ends
-// the Locks, and the others stay held until Unlock.
+// Lock returns the lock of a name, with its token and fencing token. It returns nil if there is no lock of the name.
+// The Unlock, Detach or loss of one lock ends the Locks, but the other locks stay held until Unlock.
 func (l *Locks) Lock(name string) *Lock {
 	i := slices.IndexFunc(l.locks, func(lock *Lock) bool { return lock.Name() == name })
 	if i < 0 {
@@ -48,8 +48,8 @@ func (l *Locks) Lock(name string) *Lock {
 	return l.locks[i]
 }
 
-// Err returns nil while all locks are held, and then the error of one that is over, with its name: see [Lock.Err]. Later calls return
-// the same error.
+// Err returns nil while all locks are held. Then it returns the error of one that is over, with its name: see
+// [Lock.Err]. Later calls return the same error.
 func (l *Locks) Err() error {
 	for i := 0; i < len(l.locks) && l.err.Load() == nil; i++ {
 		if err := l.locks[i].Err(); err != nil {
@@ -62,7 +62,7 @@ func (l *Locks) Err() error {
 	return nil
 }
 
-// Remaining returns the validity: the least of those of the locks. 0 means that one of them is over.
+// Remaining returns the validity: the shortest of all the locks. 0 means that one of them is over.
 func (l *Locks) Remaining() time.Duration {
 	least := NoLimit
 	for _, lock := range l.locks {
@@ -83,8 +83,9 @@ func (l *Locks) Done() <-chan struct{} {
 	return l.done
 }
 
-// Context returns a child of parent that is cancelled when Done is closed, with Err as its cause. A call with this context
-// holds all of the names ([Reentrant]). The CancelFunc frees the resources of the context; it does not release the locks.
+// Context returns a child of parent that is cancelled when Done is closed, with the error of Err as its cause. A call
+// with this context holds all of the names ([Reentrant]). The CancelFunc frees the resources of the context. It does
+// not release the locks.
 func (l *Locks) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancels := parent, make([]context.CancelFunc, len(l.locks))
 	for i, lock := range l.locks {
@@ -97,19 +98,19 @@ func (l *Locks) Context(parent context.Context) (context.Context, context.Cancel
 	}
 }
 
-// Extend is [Lock.Extend] of each lock, at the same time. It returns the first error by name. If there is one, some of the locks may have
-// been extended.
+// Extend calls [Lock.Extend] on all locks at the same time. It returns the first error in the order of the names, but
+// [ErrReleased] only if there is no other. After an error some of the locks may have been extended.
 func (l *Locks) Extend(ctx context.Context, ttl time.Duration) error {
 	return first(l.each(func(lock *Lock) error { return lock.Extend(ctx, ttl) }))
 }
 
-// Unlock is [Lock.Unlock] of each lock, at the same time, whatever the others come to. It returns the first error by name; [ErrReleased],
-// which is no loss, only if there is no other.
+// Unlock calls [Lock.Unlock] on all locks at the same time, and goes on if some of them fail. It returns the first
+// error in the order of the names, but [ErrReleased], which is no loss, only if there is no other.
 func (l *Locks) Unlock(ctx context.Context) error {
 	return first(l.each(func(lock *Lock) error { return lock.Unlock(ctx) }))
 }
 
-// each calls what with all locks at the same time.
+// each calls what with all locks at the same time, and returns the errors in the order of the locks.
 func (l *Locks) each(what func(*Lock) error) []error {
 	errs := make([]error, len(l.locks))
 	if len(l.locks) == 1 {
@@ -124,7 +125,7 @@ func (l *Locks) each(what func(*Lock) error) []error {
 	return errs
 }
 
-// first returns the first error that is there, and is more than that somebody has released the lock.
+// first returns the first error that is not ErrReleased. If there is none, it returns the first ErrReleased, or nil.
 func first(errs []error) (released error) {
 	for _, err := range errs {
 		switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// log writes the line of an event, if it has one. Tokens are not logged.
+// log writes the log line of an event, if it has one. It never logs a token.
 func (a *audience) log(what event.Event) {
 	switch v := what.(type) {
 	case event.Round:
@@ -21,10 +21,11 @@ func (a *audience) log(what event.Event) {
 		}
 	case event.End:
 		if !errors.Is(v.Err, ErrReleased) {
-			a.line(v.Start.Add(v.Held), slog.LevelWarn, "redlock: a lock is lost", "name", v.Name, "held", v.Held, "error", v.Err)
+			a.line(v.Start.Add(v.Held), slog.LevelWarn, "redlock: a lock is lost",
+				"name", v.Name, "held", v.Held, "error", v.Err)
 		}
 	case event.NodeDown:
-		switch { // a connection that breaks is no news before it cannot be replaced
+		switch { // a connection that breaks is no news until it cannot be replaced
 		case errors.Is(v.Err, nodeerr.ErrClosed):
 		case v.Failed == 0:
 			a.line(v.At, slog.LevelDebug, "redlock: a connection broke", "node", v.Addr, "error", v.Err)
@@ -42,13 +43,15 @@ func (a *audience) log(what event.Event) {
 			a.line(v.At, slog.LevelInfo, "redlock: a node votes again", "node", v.Addr)
 		}
 	case event.Stuck:
-		a.line(v.At, slog.LevelWarn, "redlock: waits for a key that has no TTL", "name", v.Name, "nodes", v.Addrs, "unchanged", v.Unchanged)
+		a.line(v.At, slog.LevelWarn, "redlock: waits for a key that has no TTL",
+			"name", v.Name, "nodes", v.Addrs, "unchanged", v.Unchanged)
 	case logOnly:
 		a.line(v.at, v.level, v.message, v.args...)
 	case event.Heal:
 		a.line(v.At, slog.LevelWarn, "redlock: a key that had no TTL has been deleted", "name", v.Name, "node", v.Addr)
 	case event.ForceUnlock:
-		a.line(v.At, slog.LevelWarn, "redlock: lock released by force", "name", v.Name, "nodes", v.Nodes, "metadata", v.Metadata)
+		a.line(v.At, slog.LevelWarn, "redlock: lock released by force",
+			"name", v.Name, "nodes", v.Nodes, "metadata", v.Metadata)
 	}
 }
 
@@ -62,17 +65,18 @@ func (a *audience) quarantined(at time.Time, addr string, is bool, left time.Dur
 	}
 }
 
-// logOnly is a line of the log about something that no Observer is notified of.
+// logOnly is a log line without an event for observers.
 type logOnly struct {
-	event.Event // nil: it makes this one too
+	event.Event // always nil; it only makes logOnly an Event
 	at          time.Time
 	level       slog.Level
 	message     string
 	args        []any
 }
 
-// refusalLine returns how a round that was refused is logged. A loss has a line of its own, and so has a node that is down. The
-// outcome of the release that Do makes is in no error, unless it was refused.
+// refusalLine returns the level and the message of the log line about a refused round. A loss has a line of its own,
+// and so has a node that is down. A release that too few nodes confirmed has a higher level: Do returns an error for it
+// only if the nodes refused it.
 func refusalLine(v event.Round) (level slog.Level, message string) {
 	var refusal *QuorumError
 	switch {
@@ -84,7 +88,7 @@ func refusalLine(v event.Round) (level slog.Level, message string) {
 	return slog.LevelInfo, "redlock: too few nodes confirmed a release, which is sent again when they are back"
 }
 
-// line writes a line with the time of its event.
+// line writes a log line with the time of its event.
 func (a *audience) line(at time.Time, level slog.Level, message string, args ...any) {
 	if a.logs(level) {
 		r := slog.NewRecord(at, level, message, 0)
@@ -93,8 +97,9 @@ func (a *audience) line(at time.Time, level slog.Level, message string, args ...
 	}
 }
 
-// logs reports whether what is logged at a level is wanted.
+// logs reports whether lines of a level are logged.
 func (a *audience) logs(level slog.Level) bool { return a.logger.Enabled(context.Background(), level) }
 
-// mayLog is logs without asking the handler, which is user code: it may ask a lock how it stands, whose mutex the caller may have.
+// mayLog reports whether there is a log handler at all. Unlike logs it does not ask the handler, which is user code:
+// the handler might call a method of a lock whose mutex the caller of mayLog already has.
 func (a *audience) mayLog() bool { return a.logger.Handler() != slog.DiscardHandler }

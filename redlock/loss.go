@@ -11,12 +11,13 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// lossError is the end of a lock, with the last extension that failed before. It matches the end, and the reasons of the nodes, but not
-// the reason of the extension: a lock that has expired is no ErrNoQuorum, which means that its holder may try again.
+// lossError is the end of a lock, together with the last extension before it, which failed. It matches the end and the
+// reasons of the nodes. It does not match the reason of the extension: ErrNoQuorum tells a holder that it may try
+// again, and this lock is over.
 type lossError struct {
 	end     error // ErrLost or ErrExpired
 	last    *QuorumError
-	before  time.Duration // it began before the end
+	before  time.Duration // how long before the end the extension began
 	renewal bool
 }
 
@@ -26,7 +27,8 @@ func (e *lossError) Error() string {
 		what = "renewal"
 	}
 	line := e.last.line()
-	if e.last.Reason == ErrNoQuorum || e.last.Reason == ErrLost { //nolint:errorlint // not if it says more: how many said yes tells the rest
+	// The counts in line say as much as one of these reasons alone. A reason that wraps one of them says more.
+	if e.last.Reason == ErrNoQuorum || e.last.Reason == ErrLost { //nolint:errorlint // the very errors are meant
 		line = strings.TrimPrefix(line, text(e.last.Reason)+": ")
 	}
 	return fmt.Sprintf("%v; last %s, %v before: %s", e.end, what, e.before.Round(time.Millisecond), line)
@@ -43,10 +45,10 @@ func (e *lossError) As(target any) bool {
 	return ok
 }
 
-// LogValue is as that of the QuorumError.
+// LogValue returns one line, like that of a QuorumError.
 func (e *lossError) LogValue() slog.Value { return slog.StringValue(e.Error()) }
 
-// endLocked returns the error for a lock that has ended, the same one each time.
+// endLocked returns the error of a lock that has ended. It returns the same error each time.
 func (l *Locker) endLocked(h *engine.Held, how quorum.Ending) error {
 	if how != quorum.Lost && how != quorum.Expired {
 		return endings[how]
@@ -67,7 +69,7 @@ func (l *Locker) lossLocked(h *engine.Held, how quorum.Ending) error {
 	if how == quorum.Expired {
 		e.before = h.Lease.Deadline().Sub(began)
 	}
-	reason := ErrNoQuorum // if it is under way
+	reason := ErrNoQuorum // while the extension is under way
 	if outcome := r.Outcome(); outcome != quorum.Undecided {
 		reason = reasons[event.OpExtend][outcome]
 	}
@@ -75,7 +77,7 @@ func (l *Locker) lossLocked(h *engine.Held, how quorum.Ending) error {
 	return e
 }
 
-// end is endLocked for who has no mutex.
+// end is endLocked for a caller that does not have the mutex.
 func (l *Locker) end(h *engine.Held, how quorum.Ending) error {
 	h.Enter()
 	defer h.Exit()

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	maxEvents = 65_536      // that wait for the observer
-	maxDrain  = time.Second // how long Close waits for it
+	maxEvents = 65_536      // the number of events that may wait for the observers
+	maxDrain  = time.Second // how long Close waits for the observers
 )
 
-// kinds are some kinds of events, a bit for each.
+// kinds is a set of kinds of events, with a bit for each.
 type kinds uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	kindNodes
 	kindKeys
 	allKinds = 1<<iota - 1
-	// numbered are the kinds of events that have the number of a call.
+	// numbered is the set of the kinds whose events have the number of a call.
 	numbered = kindCalls | kindEnds | kindRounds | kindVotes
 )
 
@@ -35,7 +35,8 @@ var kindsByName = map[event.Kind]kinds{
 	event.Nodes: kindNodes, event.Keys: kindKeys,
 }
 
-// kindOf returns the kind of an event: all of one that every observer is told, 0 of one for the log alone.
+// kindOf returns the kind of an event. It returns allKinds for an event that goes to every observer, and 0 for an event
+// that goes only to the log.
 func kindOf(what event.Event) kinds {
 	switch what.(type) {
 	case event.Acquire, event.Extend, event.Unlock:
@@ -58,43 +59,44 @@ func kindOf(what event.Event) kinds {
 	return 0
 }
 
-// observing is an Observer, and what it wants.
+// observing is an Observer, with the kinds of events that it wants.
 type observing struct {
 	event.Observer
 	kinds kinds
 }
 
-// audience are those to whom events are passed on.
+// audience is the observers and the logger that events are passed to.
 type audience struct {
 	observers []observing
-	wanted    kinds // by any of them
+	wanted    kinds // the kinds that at least one of them wants
 	logger    *slog.Logger
 }
 
-// events passes what happens on to its audience. The goroutine that does so runs while there are events.
+// events passes events on to its audience. The goroutine that does so runs only while there are events.
 type events struct {
 	*audience
 	began time.Time
 
 	mu      sync.Mutex
 	waiting []event.Event
-	spare   []event.Event // an empty slice for the next ones
-	dropped int           // since maxEvents wait
-	drained chan struct{} // closed when nothing waits; nil while no goroutine runs
+	spare   []event.Event // an empty slice for the next events; nil if there is none
+	dropped int           // the number of events dropped while maxEvents were waiting
+	drained chan struct{} // closed when no event waits; nil while no goroutine runs
 }
 
-// wants reports whether an observer wants any of some kinds. What is only for observers need not be put together otherwise.
+// wants reports whether an observer wants any of the kinds. If none does, an event that is only for observers need not
+// be made.
 func (a *audience) wants(k kinds) bool { return a.wanted&k != 0 }
 
-// emit reports an event. It does not block, and takes no mutex but its own.
+// emit reports an event. It does not block, and takes no mutex but that of the events.
 func (e *events) emit(what event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.emitLocked(what)
 }
 
-// endUnheard records the end of a call if nobody wants the event of it, which need not be put together then. Otherwise it returns false,
-// and emitEnd records the end. What is reported of the call from then on is late.
+// endUnheard records the end of a call and returns true, if no observer wants the event of the end: it need not be
+// made. Otherwise endUnheard returns false, and emitEnd records the end. All later events of the call are late.
 func (e *events) endUnheard(c *observedCall) bool {
 	if e.wants(kindCalls) {
 		return false
@@ -123,7 +125,7 @@ func (e *events) emitVote(c *observedCall, what event.Vote) {
 	e.emitLocked(what)
 }
 
-// emitRound reports the outcome of a round of a call, which is nil if nobody wants its number.
+// emitRound reports the outcome of a round of a call. The call is nil if no observer wants its number.
 func (e *events) emitRound(c *observedCall, what event.Round) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -143,7 +145,7 @@ func (e *events) emitLocked(what event.Event) {
 	}
 }
 
-// deliver passes on events until there are none.
+// deliver passes events on until none waits.
 func (e *events) deliver() {
 	for {
 		e.mu.Lock()
@@ -179,7 +181,7 @@ func (e *events) pass(what event.Event) {
 	e.log(what)
 }
 
-// drain waits until everything was passed on, but not for ever, nor when ctx has ended.
+// drain waits until all events were passed on. It waits for maxDrain at most, and not after the end of ctx.
 func (e *events) drain(ctx context.Context) {
 	e.mu.Lock()
 	drained := e.drained
@@ -196,17 +198,17 @@ func (e *events) drain(ctx context.Context) {
 	}
 }
 
-// observedCall is what events report of a call of the program, or of a renewal.
+// observedCall is a call of the program, or a renewal, as its events show it.
 type observedCall struct {
 	ctx    context.Context
 	id     uint64
 	start  time.Time
-	rounds int       // of an acquire
-	began  time.Time // the last of them
-	over   bool      // its end was reported; under the mutex of the events
+	rounds int       // the number of rounds that an acquire has begun
+	began  time.Time // when the last of these rounds began
+	over   bool      // the call has ended; under the mutex of the events
 }
 
-// callID returns the number that the events of the call share.
+// callID returns the number that the events of the call share. It is 0 if c is nil.
 func (c *observedCall) callID() uint64 {
 	if c == nil {
 		return 0
@@ -214,7 +216,7 @@ func (c *observedCall) callID() uint64 {
 	return c.id
 }
 
-// logLine writes a line beside the calls, as the lines of events are.
+// logLine logs a line that belongs to no event. The goroutine that passes on the events writes it.
 func (e *events) logLine(level slog.Level, message string, args ...any) {
 	e.emit(logOnly{at: time.Now(), level: level, message: message, args: args})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// outages ends waits for which no majority of the nodes could be reached for too long ([MaxOutage]).
+// outages ends waits when no majority of the nodes could be reached for too long ([MaxOutage]).
 type outages struct {
 	clock clock.Clock
 	some  atomic.Bool // waits is not empty
@@ -23,12 +23,12 @@ type outages struct {
 	waits map[*outageWait]struct{}
 }
 
-// outageWait is a wait that an outage limits.
+// outageWait is a wait that MaxOutage limits.
 type outageWait struct {
 	name   string
 	max    time.Duration
-	begun  time.Time // the wait
-	since  time.Time // no majority was reached; zero if the last round reached one
+	begun  time.Time // when the wait began
+	since  time.Time // when the outage began; zero if there is none
 	last   *QuorumError
 	timer  clock.Timer // nil before the first outage
 	giveUp context.CancelCauseFunc
@@ -54,7 +54,8 @@ func (o *outages) limit(ctx context.Context, name string, max time.Duration) (li
 	}
 }
 
-// ended records how a round that acquires has ended. It shows nothing about the nodes if it was given up before.
+// ended records the answers to a round that acquires. A round that was given up before the nodes decided shows nothing
+// about them.
 func (o *outages) ended(r *engine.Round, name string, refusal *QuorumError) {
 	answered, failed, need := 0, 0, quorum.Majority(r.Nodes())
 	for i := range r.Nodes() {
@@ -81,7 +82,8 @@ func (o *outages) ended(r *engine.Round, name string, refusal *QuorumError) {
 	}
 }
 
-// unreachable records that a round has reached no majority. What nodes answered to it is about its name alone.
+// unreachable records that a round reached no majority. Answers to a round are about its name alone: in a wait for
+// another name such a node counts as not asked.
 func (w *outageWait) unreachable(o *outages, r *engine.Round, name string, refusal *QuorumError) {
 	nodes := slices.Clone(refusal.Nodes)
 	for i := range nodes {

@@ -7,8 +7,8 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// held returns the lock that the caller holds already, and as which holder, if it does: a call that waited for it would wait for
-// itself.
+// held returns the lock that the caller already holds under the key of req, and the holder that the caller is. It
+// returns nil if there is none. A call that waited for a lock of its own caller would wait for itself.
 func (l *Locker) held(ctx context.Context, req *request) (*engine.Held, *engine.Holder) {
 	inner, _ := ctx.Value(contextLockKey{}).(*contextLock)
 	for ; inner != nil; inner = inner.outer {
@@ -22,7 +22,8 @@ func (l *Locker) held(ctx context.Context, req *request) (*engine.Held, *engine.
 	return l.engine.HeldBy(req.owner, req.key)
 }
 
-// reenter makes another handle on a lock that the caller holds. It returns no handle and no error if there is none.
+// reenter makes another handle on a lock that the caller holds. It returns no handle and no error if the caller holds
+// none.
 func (l *Locker) reenter(ctx context.Context, req *request) (*Lock, error) {
 	h, by := l.held(ctx, req)
 	switch {
@@ -31,7 +32,8 @@ func (l *Locker) reenter(ctx context.Context, req *request) (*Lock, error) {
 	case !req.reentrant || !h.First.Want.Kind.Covers(req.Kind):
 		return nil, failed(event.OpAcquire, req.name, ErrDeadlock)
 	case req.given&givenGrace != 0 && req.Grace > h.First.Want.Grace:
-		return nil, failed(event.OpAcquire, req.name, invalid("Grace(%s): the lock that is re-entered has %s", req.Grace, h.First.Want.Grace))
+		return nil, failed(event.OpAcquire, req.name,
+			invalid("Grace(%s): the lock that is re-entered has %s", req.Grace, h.First.Want.Grace))
 	}
 	least := max(req.TTL, 2*h.First.Want.Grace)
 	h.Enter()
@@ -47,9 +49,11 @@ func (l *Locker) reenter(ctx context.Context, req *request) (*Lock, error) {
 		return nil, nil
 	}
 	lock := &Lock{locker: l, held: h, holder: by, hold: engine.Hold{Hold: hold}}
-	if _, err := l.checkTTL(ttl, h.First.Want.Grace); err == nil || ttl == least { // else MaxHold leaves nothing to extend
+	// If MaxHold leaves nothing to extend, the lock stays as it is.
+	if _, err := l.checkTTL(ttl, h.First.Want.Grace); err == nil || ttl == least {
 		if err := lock.Extend(ctx, ttl); err != nil {
-			_ = lock.Unlock(context.WithoutCancel(ctx)) // not the last, unless the outer handle has been unlocked meanwhile
+			// This hold is not the last, unless the outer handle was unlocked meanwhile.
+			_ = lock.Unlock(context.WithoutCancel(ctx))
 			return nil, err
 		}
 	}

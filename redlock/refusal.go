@@ -17,17 +17,18 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// QuorumError is returned if a majority of nodes did not do what it was asked to. It unwraps to its Reason and to every
-// node's error. Its message is one line; the verb %+v prints a line for each node.
+// QuorumError is the error of a call if no majority of the nodes did what the call asked for. It unwraps to its Reason
+// and to every node's error. Its message is one line; the verb %+v prints a line for each node.
 type QuorumError struct {
-	Op   string // as of a LockError
-	Name string // the lock's; "" of Ping
-	// Names are those that others hold, of a call for several ([Locker.LockAll]), in order; Name is the first that they hold on too many
-	// nodes. It is nil for any other call.
+	Op   string // the operation, as in a LockError
+	Name string // of the lock; "" for Ping
+	// Names are the names that others hold, in order, if the call was for several ([Locker.LockAll]). Name is the first of
+	// them that others hold on too many nodes. Names is nil for any other call.
 	Names []string
 	Need  int // how many nodes make the majority
-	// Reason matches ErrTaken, ErrForeign, ErrNoQuorum, ErrNotHeld or ErrLost: compare with errors.Is, as it may add details. Beside
-	// ErrNoQuorum it matches nodeerr.ErrUnanswered if the call ended while the answers of other nodes could still have decided.
+	// Reason matches ErrTaken, ErrForeign, ErrNoQuorum, ErrNotHeld or ErrLost. Compare with errors.Is, because it may add
+	// details. A Reason that matches ErrNoQuorum also matches nodeerr.ErrUnanswered if the call ended while the answers of
+	// other nodes could still have decided.
 	Reason error
 	// Nodes[i] is about the i-th node given to New or Open. There is one for each.
 	Nodes []NodeError
@@ -36,27 +37,31 @@ type QuorumError struct {
 // NodeError is one node's part in a QuorumError.
 type NodeError struct {
 	Addr string
-	// Err is why the node did not do what it was asked to; nil if it did. It matches an error of package nodeerr, or its text alone is
-	// the reason why the node was not asked or does not count.
+	// Err is the reason why the node did not do what the call asked for; nil if it did. It matches an error of package
+	// nodeerr. If it matches none, its text says why the node was not asked or does not count.
 	Err error
 }
 
 var (
-	// errFences is about a lock that a majority holds with different fencing tokens, or in different slots, so that it is unknown which.
-	errFences = fmt.Errorf("%w for its fencing token, or its slot: the numbers differ until the holder extends it", ErrNoQuorum)
-	// errMaxWait is why a wait is over, if it is not that the caller's context has ended.
+	// errFences is the reason if a majority holds the lock, but with different fencing tokens or slots: the right one is
+	// unknown.
+	errFences = fmt.Errorf(
+		"%w for its fencing token, or its slot: the numbers differ until the holder extends it", ErrNoQuorum)
+	// errMaxWait is the cause of the end of a wait that MaxWait has ended, and not the caller's context.
 	errMaxWait = errors.New("MaxWait has ended")
-	// errReleaseRefused is about a release that too many nodes have refused for a majority.
-	errReleaseRefused = fmt.Errorf("%w: the release was refused and is not sent again; the key stays until its TTL", ErrNoQuorum)
-	// errNoValidity is about a lock that a majority holds, but for so short a time that it cannot be relied on.
+	// errReleaseRefused is the reason if too many nodes refused a release for a majority of the others.
+	errReleaseRefused = fmt.Errorf(
+		"%w: the release was refused and is not sent again; the key stays until its TTL", ErrNoQuorum)
+	// errNoValidity is the reason if a majority holds the lock, but for too short a time to rely on it.
 	errNoValidity = fmt.Errorf("%w: no validity is left of it", ErrNotHeld)
-	// errTooLate is the reason of an operation that a majority has done after the deadline.
+	// errTooLate is the reason if a majority did the operation, but only after the deadline.
 	errTooLate = fmt.Errorf("%w: majority reached too late", ErrNoQuorum)
-	// errDeadline is that of an extension that the deadline has ended before a majority had done it.
+	// errDeadline is the reason if the deadline ended an extension before a majority had done it.
 	errDeadline = fmt.Errorf("%w: no majority before the deadline", ErrNoQuorum)
 )
 
-// errUnanswered is the reason of an operation that ended before the nodes had decided, though faults alone did not prevent a majority.
+// errUnanswered is the reason if an operation ended before the nodes had decided, and faults alone did not prevent a
+// majority.
 var errUnanswered error = unanswered{}
 
 type unanswered struct{}
@@ -75,14 +80,14 @@ var reasons = map[event.Op]map[quorum.Outcome]error{
 	event.OpAttach:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errNoValidity},
 }
 
-// prevented reports whether too many nodes have one of the errors for a majority of the others.
+// prevented reports whether the nodes that have one of the errors leave no majority of other nodes.
 func (e *QuorumError) prevented(by ...error) bool {
 	return e.preventedBy(func(err error) bool {
 		return slices.ContainsFunc(by, func(one error) bool { return errors.Is(err, one) })
 	})
 }
 
-// preventedBy is prevented for the errors for which is returns true.
+// preventedBy is prevented for all errors for which the function is returns true.
 func (e *QuorumError) preventedBy(is func(error) bool) bool {
 	others := 0
 	for i := range e.Nodes {
@@ -93,43 +98,50 @@ func (e *QuorumError) preventedBy(is func(error) bool) bool {
 	return others < e.Need
 }
 
-// blame corrects the reason. A call that ended before the nodes had decided has no quorum for that reason, unless their faults had
-// decided. Of an acquire somebody's data is the reason if it is on so many nodes that the others are no majority; and nobody has taken
-// the lock if the nodes that granted nothing had other reasons.
+// blame makes the reason more exact, by the answers of the nodes. If a call ended before the nodes had decided, the
+// reason is errUnanswered, unless faults had decided. An acquire has ErrForeign if the nodes with data of another
+// program leave no majority. It has ErrNoQuorum in the place of ErrTaken if no node refused because of another caller.
 func (e *QuorumError) blame() {
 	unanswered := func(n NodeError) bool { return errors.Is(n.Err, nodeerr.ErrUnanswered) }
 	switch {
-	case e.Op == string(event.OpUnlock) && e.Reason == ErrNoQuorum && e.preventedBy(keepsKey): //nolint:errorlint // the very error is meant
+	case e.Op == string(event.OpUnlock) && e.Reason == ErrNoQuorum && //nolint:errorlint // the very error is meant
+		e.preventedBy(keepsKey):
 		e.Reason = errReleaseRefused
-	case e.Reason == errTooLate && e.preventedBy(func(err error) bool { return err != nil }): //nolint:errorlint // the very error is meant
+	case e.Reason == errTooLate && //nolint:errorlint // the very error is meant
+		e.preventedBy(func(err error) bool { return err != nil }):
 		e.Reason = errDeadline
-	case e.Reason == ErrNoQuorum && slices.ContainsFunc(e.Nodes, unanswered) && !e.preventedBy(isFault): //nolint:errorlint // not if it is too late
+	case e.Reason == ErrNoQuorum && //nolint:errorlint // not if it is too late
+		slices.ContainsFunc(e.Nodes, unanswered) && !e.preventedBy(isFault):
 		e.Reason = errUnanswered
-	case e.Op != string(event.OpAcquire) || e.Reason != ErrTaken && e.Reason != ErrNoQuorum: //nolint:errorlint // not if it is too late
+	case e.Op != string(event.OpAcquire) ||
+		e.Reason != ErrTaken && e.Reason != ErrNoQuorum: //nolint:errorlint // not if it is too late
 	case e.prevented(nodeerr.ErrForeign):
 		e.Reason = ErrForeign
-	case e.Reason == ErrTaken && !slices.ContainsFunc(e.Nodes, func(n NodeError) bool { return isTaken(n.Err) }): //nolint:errorlint // ditto
+	case e.Reason == ErrTaken && //nolint:errorlint // the very error is meant
+		!slices.ContainsFunc(e.Nodes, func(n NodeError) bool { return isTaken(n.Err) }):
 		e.Reason = ErrNoQuorum
 	}
 }
 
-// isFailure reports whether a node has not granted the lock, though nobody is in the way there. That its answer is missing is no
-// failure of a node that nobody has waited for.
+// isFailure reports whether a node has not granted the lock, though no other caller is in the way there. A missing
+// answer is no failure of the node if nobody waited for it.
 func isFailure(err error) bool {
 	return err != nil && !isTaken(err) && !errors.Is(err, nodeerr.ErrUnneeded) && !errors.Is(err, nodeerr.ErrUnanswered)
 }
 
-// isFault reports whether a node has failed to answer, whatever it was asked.
+// isFault reports whether a node failed to answer, whatever it was asked.
 func isFault(err error) bool {
-	return isFailure(err) && !errors.Is(err, nodeerr.ErrAbsent) && !errors.Is(err, nodeerr.ErrRecreated) && !errors.Is(err, nodeerr.ErrForeign)
+	return isFailure(err) && !errors.Is(err, nodeerr.ErrAbsent) &&
+		!errors.Is(err, nodeerr.ErrRecreated) && !errors.Is(err, nodeerr.ErrForeign)
 }
 
-// keepsKey reports whether a node has refused a release, or not taken it, so that it is not sent again there.
+// keepsKey reports whether a node keeps the key, because it refused or did not accept the release, and the release is
+// not sent to it again. A server that votes for another node already is released under the name of that node.
 func keepsKey(err error) bool {
-	return isFault(err) && !engine.SentAgain(err) && !errors.Is(err, nodeerr.ErrSameServer) // it is released under the other name
+	return isFault(err) && !engine.SentAgain(err) && !errors.Is(err, nodeerr.ErrSameServer)
 }
 
-// isTaken reports whether another holds the node, or is ahead.
+// isTaken reports whether another caller holds the node, or is ahead.
 func isTaken(err error) bool {
 	return errors.Is(err, nodeerr.ErrHeld) || errors.Is(err, nodeerr.ErrQueued)
 }
@@ -144,12 +156,12 @@ func (e *NodeError) Error() string {
 // Unwrap returns Err.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// Error returns what was refused and why, and behind a colon what each node answered.
+// Error returns the operation, the name and the reason, followed by the answer of each node.
 func (e *QuorumError) Error() string {
 	return head(e.Op, e.Name) + e.line()
 }
 
-// line is the message without what it is about.
+// line returns the message without the operation and the name.
 func (e *QuorumError) line() string {
 	message, nodes := e.parts()
 	if len(nodes) == 0 {
@@ -171,7 +183,7 @@ func (e *QuorumError) Format(s fmt.State, verb rune) {
 // LogValue implements [slog.LogValuer]: one line, also where the handler prints errors with %+v.
 func (e *QuorumError) LogValue() slog.Value { return slog.StringValue(e.Error()) }
 
-// parts returns what was refused and why, and the answers of the nodes, none if no node was asked.
+// parts returns the reason with the counts, and the answers of the nodes; nil if no node was asked.
 func (e *QuorumError) parts() (message string, nodes []string) {
 	yes, queued, did := 0, 0, "said yes"
 	if e.Op == opInspect {
@@ -190,7 +202,7 @@ func (e *QuorumError) parts() (message string, nodes []string) {
 	switch {
 	case queued == len(e.Nodes):
 		return message + ": other calls hold it, or are ahead", nil
-	case yes < e.Need: // otherwise the reason is another
+	case yes < e.Need: // otherwise the count is not the reason
 		message += fmt.Sprintf(": %d of %d nodes %s, %d needed", yes, len(e.Nodes), did, e.Need)
 	}
 	return message, nodes
@@ -221,7 +233,8 @@ func (e *QuorumError) unwrap(reason error) []error {
 	return []error{reason, nodes}
 }
 
-// givenUp is refused for a call that may be made after Close.
+// givenUp returns the error of a call that ctx ended, or that the nodes refused. It never returns ErrClosed, so it is
+// also for calls that may be made after Close.
 func givenUp(ctx context.Context, answers *QuorumError) error {
 	var outage *outageError
 	switch cause := context.Cause(ctx); {
@@ -233,7 +246,7 @@ func givenUp(ctx context.Context, answers *QuorumError) error {
 	return &overError{ended(ctx), answers}
 }
 
-// overError is the error of a call whose context ended, with what the nodes had answered until then.
+// overError is the error of a call whose context ended, with the answers that the nodes gave until then.
 type overError struct {
 	ended   error
 	answers *QuorumError
@@ -243,10 +256,10 @@ func (e *overError) Error() string { return e.ended.Error() + ": " + e.answers.E
 
 func (e *overError) Unwrap() []error { return []error{e.ended, e.answers} }
 
-// LogValue is as that of the QuorumError.
+// LogValue returns one line, like that of the QuorumError.
 func (e *overError) LogValue() slog.Value { return slog.StringValue(e.Error()) }
 
-// Format has %+v reach the QuorumError.
+// Format passes %+v on to the QuorumError.
 func (e *overError) Format(s fmt.State, verb rune) {
 	if verb == 'v' && s.Flag('+') {
 		_, _ = fmt.Fprintf(s, "%v: %+v", e.ended, e.answers)
@@ -255,8 +268,8 @@ func (e *overError) Format(s fmt.State, verb rune) {
 	_, _ = fmt.Fprintf(s, fmt.FormatString(s, verb), e.Error())
 }
 
-// ended is the error of a context that has ended, with its cause. That may be the end of another lock, or of another Locker, which
-// must not be taken for the end of this one.
+// ended returns the error of a context that has ended, with its cause. If the cause is the end of another lock or of
+// another Locker, only its text is included: it must not match as the end of this one.
 func ended(ctx context.Context) error {
 	switch cause := context.Cause(ctx); {
 	case cause == ctx.Err(): //nolint:errorlint // the very error is meant
@@ -268,10 +281,11 @@ func ended(ctx context.Context) error {
 	}
 }
 
-// outageError is the cause of the context of a wait that an outage has ended.
+// outageError is the cause with which an outage ends the context of a wait.
 type outageError struct{ *QuorumError }
 
-// says reports whether an error, or a part of it, says what has become of a lock, and does not say it of another one.
+// says reports whether an error, or a part of it, matches what and is about the lock of a name. A part that is about
+// another lock does not count.
 func says(err error, name string, what error) bool {
 	switch err := err.(type) { //nolint:errorlint // the tree is walked here
 	case *LockError:
@@ -288,24 +302,24 @@ func says(err error, name string, what error) bool {
 	return errors.Is(err, what)
 }
 
-// notRun is an error that matches ErrNotRun too.
+// notRun is an error that also matches ErrNotRun.
 type notRun struct{ disguise }
 
 func (e *notRun) Is(target error) bool { return target == ErrNotRun }
 
 func (e *notRun) Unwrap() error { return e.error }
 
-// ran is an error that does not match ErrNotRun, although a part of it does. So it must not have an Unwrap.
+// ran is an error that does not match ErrNotRun, although a part of it does. So it must not have the method Unwrap.
 type ran struct{ disguise }
 
 func (e *ran) Is(target error) bool { return target != ErrNotRun && errors.Is(e.error, target) }
 
 func (e *ran) As(target any) bool { return errors.As(e.error, target) }
 
-// disguise is an error that prints as the one within.
+// disguise is an error that prints like the error in it.
 type disguise struct{ error }
 
-// LogValue is as that of a QuorumError.
+// LogValue returns one line, like that of a QuorumError.
 func (e disguise) LogValue() slog.Value { return slog.StringValue(e.Error()) }
 
 // Format passes %+v on to a QuorumError.

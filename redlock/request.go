@@ -14,20 +14,21 @@ import (
 
 const maxMetadataBytes = 256
 
-// NoLimit is a duration without end. As [MaxWait], [MaxOutage] and [MaxHold] it undoes the Locker's default for one lock. As the TTL
-// in a [LockState] it is that of a key that never expires.
+// NoLimit is a duration without end. As [MaxWait], [MaxOutage] and [MaxHold] it removes the Locker's default for one
+// lock. As the TTL in a [LockState] it means that the key never expires.
 const NoLimit time.Duration = math.MaxInt64
 
-const _ = uint64(NoLimit-engine.NoLimit) + uint64(engine.NoLimit-NoLimit) // or it does not compile: they are equal
+const _ = uint64(NoLimit-engine.NoLimit) + uint64(engine.NoLimit-NoLimit) // does not compile unless the two are equal
 
-// LockOption changes one lock. A call returns [ErrInvalid] for an option that is out of range, or that it has no use for.
+// LockOption is a setting of one lock. A call returns [ErrInvalid] for an option that is out of range, or that it has
+// no use for.
 type LockOption interface{ applyLock(*request) }
 
 type lockOption func(*request)
 
 func (f lockOption) applyLock(r *request) { f(r) }
 
-// given are options that the call itself was given, and has not from its Locker.
+// given is the set of the options that the call itself was given, without the defaults of its Locker.
 type given uint16
 
 const (
@@ -42,10 +43,10 @@ const (
 	givenSlots
 )
 
-// request is what one call asks for. The Locker has one with its defaults.
+// request is the name and the options of one call. The Locker has one with its defaults.
 type request struct {
 	name  string
-	names []string // of all locks of the call; nil if it is one
+	names []string // of all locks of a call for several; nil for any other call
 	key   string
 	engine.Want
 	metadata  string
@@ -54,27 +55,30 @@ type request struct {
 	reentrant bool
 	given     given
 	owner     string
-	source    func() (string, error) // nil means random tokens
-	token     string                 // that source has made for the next round
-	slots     int                    // how many slots there are
-	block     uint64                 // how many fencing tokens the round asks for; 0 means one
-	call      *observedCall          // nil if nobody wants its number
+	source    func() (string, error) // makes the tokens; without it they are random
+	token     string                 // the token that source made for the next round
+	slots     int                    // the number of slots that the name has
+	block     uint64                 // the number of fencing tokens that the round asks for, or 0 for one
+	call      *observedCall          // nil if no observer wants its number
 }
 
-// checkText refuses text that Redis accepts in a key but that is a mistake: too long, or with control characters.
+// checkText returns an error for a text that Redis accepts in a key but that is a mistake: too long, or with control
+// characters.
 func checkText(what, text string) error {
 	if len(text) > engine.MaxName {
-		return invalid("the %s %.32q... has %d bytes: at most %d, since every command carries it", what, text, len(text), engine.MaxName)
+		return invalid("the %s %.32q... has %d bytes: at most %d, since every command carries it",
+			what, text, len(text), engine.MaxName)
 	}
 	for i, r := range text {
 		if unicode.IsControl(r) {
-			return invalid("the %s %q has the control character %q at byte %d: logs and tools would show another name", what, text, r, i)
+			return invalid("the %s %q has the control character %q at byte %d: logs and tools would show another name",
+				what, text, r, i)
 		}
 	}
 	return nil
 }
 
-// nextToken asks the source of the call, if it has one, for the token of the round that is next.
+// nextToken asks the source of the call, if there is one, for the token of the next round.
 func (r *request) nextToken() error {
 	if r.source == nil {
 		return nil
@@ -94,7 +98,7 @@ func (r *request) nextToken() error {
 	return checkText("token", made)
 }
 
-// request checks a call's arguments before anything is sent.
+// request fills r with the arguments of a call, and checks them before anything is sent.
 func (c *config) request(r *request, name string, opts []LockOption) (err error) {
 	*r = c.lock
 	r.name, r.key = name, c.prefix+name
@@ -110,7 +114,8 @@ func (c *config) request(r *request, name string, opts []LockOption) (err error)
 	case name == "":
 		return invalid("the name is empty")
 	case engine.Reserved(r.key):
-		return invalid("the name %q: the key %q belongs to the library: it is a companion of a lock, or the stamp of a node", name, r.key)
+		return invalid("the name %q: the key %q belongs to the library: it is a companion of a lock, or the stamp of a node",
+			name, r.key)
 	case r.given&givenSlots != 0 && (r.slots < 1 || r.slots > engine.MaxSlots):
 		return invalid("Slots(%d): must be from 1 to %d", r.slots, engine.MaxSlots)
 	case r.given&givenSlots != 0 && r.given&givenShared != 0:
@@ -139,7 +144,7 @@ func (c *config) request(r *request, name string, opts []LockOption) (err error)
 	return cmp.Or(checkText("name", name), checkText("owner id", r.owner), checkText("metadata", r.metadata))
 }
 
-// with returns the request with options applied. It is on the heap then, as the options are given its address.
+// with returns the request with the options applied. The result is on the heap, because the options get its address.
 func (r request) with(opts []LockOption) (request, error) {
 	for _, opt := range opts {
 		if opt == nil {
@@ -150,20 +155,26 @@ func (r request) with(opts []LockOption) (request, error) {
 	return r, nil
 }
 
-// checkTTL returns a TTL as it goes over the wire, in whole milliseconds.
+// checkTTL checks a TTL, and returns it as it is sent, in whole milliseconds.
 func (c *config) checkTTL(ttl, grace time.Duration) (time.Duration, error) {
 	whole := ttl.Truncate(time.Millisecond)
-	most := whole - whole/3 // that may be taken from it: it is renewed after a third, and what lasts for less is hardly ever granted
+	// most is the most that may be subtracted from the TTL. A lock is renewed after a third of the TTL, and a validity below
+	// that is hardly ever granted.
+	most := whole - whole/3
 	switch {
 	case ttl < minTTL:
 		return 0, invalid("TTL %s: must be at least %s", ttl, minTTL)
 	case ttl > c.maxTTL:
 		return 0, invalid("TTL %s: must be at most %s (%s)", ttl, c.maxTTL, c.maxTTLBy)
-	case quorum.Drift{Factor: c.settings.Drift.Factor}.Of(whole) >= most-c.settings.Drift.Floor: // a difference cannot overflow
-		return 0, invalid("TTL %s: the allowance for clock drift, %v x TTL + %s, must leave more than a third of it (WithDrift)",
+	// A difference cannot overflow, as the sum could.
+	case quorum.Drift{Factor: c.settings.Drift.Factor}.Of(whole) >= most-c.settings.Drift.Floor:
+		return 0, invalid(
+			"TTL %s: the allowance for clock drift, %v x TTL + %s, must leave more than a third of it (WithDrift)",
 			ttl, c.settings.Drift.Factor, c.settings.Drift.Floor)
 	case grace < 0 || grace > whole/2 || grace >= most-c.settings.Drift.Of(whole):
-		return 0, invalid("Grace(%s): must be from 0 to half of the TTL, %s, and leave more than a third of it beside the allowance for drift", grace, ttl)
+		return 0, invalid(
+			"Grace(%s): must be from 0 to half of the TTL, %s, and leave more than a third of it beside the allowance for drift",
+			grace, ttl)
 	}
 	return whole, nil
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// wonLocked makes the lock that a round has won for a request.
+// wonLocked returns the lock that a round has won for a request.
 func (l *Locker) wonLocked(e *engine.Entry, c *engine.Call, r *engine.Acquire, req *request) *Lock {
 	g := l.newGranted(req)
 	return l.handleOf(g, e.WonLocked(r, c, &g.Held))
 }
 
-// begin notes that a round of a call begins, if that is observed. The rounds of a call begin one after the other, before it returns; answers
-// to one may come when the next has begun.
+// begin records that a round of a call begins, if the events need the call. The rounds of a call begin one after the
+// other, before the call returns. Answers to one may come when the next has begun.
 func (e *events) begin(r *engine.Round) {
 	if c := callOf(r.Of); c != nil {
 		c.rounds++
@@ -25,7 +25,7 @@ func (e *events) begin(r *engine.Round) {
 	}
 }
 
-// Began notes that an acquire begins, and makes a renewal a call.
+// Began records that an acquire begins. It makes a call of a renewal.
 func (p program) Began(r *engine.Round) {
 	if r.Renewal() != nil {
 		r.Of = p.newCall(context.Background())
@@ -34,7 +34,7 @@ func (p program) Began(r *engine.Round) {
 	p.events.begin(r)
 }
 
-// callOf returns the call that a round or a holder is of. It is nil if nobody wants its number.
+// callOf returns the call that a round or a holder belongs to. It is nil if no observer wants its number.
 func callOf(of any) *observedCall {
 	c, _ := of.(*observedCall)
 	return c
@@ -52,17 +52,18 @@ func opOf(r *engine.Round) event.Op {
 
 func (l *Locker) nameOfRound(r *engine.Round) string { return l.nameOf(r.ID().Key) }
 
-// refusalOf makes the error of a round that has an outcome, unless that is Done.
+// refusalOf returns the error of a round that has an outcome other than Done.
 func (l *Locker) refusalOf(r *engine.Round) *QuorumError {
 	op := opOf(r)
 	return l.refusal(op, l.nameOfRound(r), reasons[op][r.Outcome()], r.Why)
 }
 
-// took returns how long a round has taken, and the time. It reads one clock, if it can: two for each vote can be seen at saturation.
+// took returns how long a round took, and the present time. It reads only one clock if it can: two readings for each
+// vote cost noticeable time at saturation.
 func (e *events) took(r *engine.Round) (time.Duration, time.Time) {
 	took := r.Took()
 	if r.Began == 0 {
-		return took, time.Now() // read behind Took, so that At less Took is not before the round
+		return took, time.Now() // read after Took, so that At less Took is not before the round
 	}
 	return took, e.began.Add(r.Began + took)
 }
@@ -70,7 +71,8 @@ func (e *events) took(r *engine.Round) (time.Duration, time.Time) {
 func (p program) Raising(r *engine.Round, node int, granted, number uint64) {
 	if p.events.wants(kindRounds) {
 		p.events.emit(event.Raise{
-			At: time.Now(), Call: callOf(r.Of).callID(), Name: p.nameOfRound(r), Node: node, Addr: p.addr(node), Granted: granted, Fence: number,
+			At: time.Now(), Call: callOf(r.Of).callID(), Name: p.nameOfRound(r), Node: node, Addr: p.addr(node),
+			Granted: granted, Fence: number,
 		})
 	}
 }
@@ -118,7 +120,8 @@ func (p program) Ended(r *engine.Round) {
 		}
 		e.emitRound(c, ended)
 	}
-	if r.Releases() && (e.wants(kindEnds) || r.Outcome() == quorum.Denied) { // else nobody wants to know
+	// Without an observer of ends, only the log needs the end of the lock, and it reports only losses.
+	if r.Releases() && (e.wants(kindEnds) || r.Outcome() == quorum.Denied) {
 		p.released(r.Held(), r.Outcome(), c)
 	}
 	if renewal := r.Renewal(); renewal != nil && c != nil {

@@ -10,33 +10,36 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// maxTogether bounds the names of a call: a command carries all, and a server does nothing else meanwhile.
+// maxTogether is the highest number of names in a call. One command carries all of them, and a server does nothing else
+// meanwhile.
 const maxTogether = 64
 
-// TryLockAll is [Locker.TryLock] for several names: the caller has the locks of all of them, or none. Each node grants all names in one
-// step or refuses all, in one round trip, and a majority has to have granted all. They are held from then on like locks that were taken
-// one by one, and are released by [Locks.Unlock].
+// TryLockAll is [Locker.TryLock] for several names: the caller gets the locks of all of them, or none. Each node grants
+// all names in one step or refuses all, in one round trip, and a majority must grant all. From then on the locks are
+// held like locks that were taken one by one. [Locks.Unlock] releases them.
 //
-// names are from 1 to 64, in any order, each once. The options hold for each of the locks; with [WithFencing] each has a fencing token
-// of its own. [Reentrant], [Shared] and [Slots] are [ErrInvalid]. If the caller holds one of the names already, the error is [ErrDeadlock].
+// names has from 1 to 64 names, in any order, each once. The options hold for each of the locks. With [WithFencing]
+// each lock has a fencing token of its own. [Reentrant], [Shared] and [Slots] are [ErrInvalid]. If the caller already
+// holds one of the names, the error is [ErrDeadlock].
 //
-// The errors are those of TryLock. In a [*QuorumError] Names are those of the names that others hold. In a Redis Cluster and
-// what is like it the names need a common hash tag, as otherwise the servers refuse the command (CROSSSLOT).
+// The errors are the same as for TryLock. In a [*QuorumError] Names has the names that others hold. In a Redis Cluster,
+// and in servers like it, the names need a common hash tag. Otherwise the servers refuse the command (CROSSSLOT).
 func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOption) (*Locks, error) {
 	return l.takeAll(ctx, names, opts, true)
 }
 
-// LockAll is TryLockAll, repeated until it holds the locks: as [Locker.Lock] is TryLock. It may be called beside calls that
-// take the same names in another order, or one by one: it never waits for others while it holds what they may wait for, for longer
-// than a while.
+// LockAll repeats TryLockAll until it holds the locks, as [Locker.Lock] repeats TryLock. Other calls may take the same
+// names at the same time, in another order or one by one. LockAll never waits for them for long while it holds a lock
+// that they may wait for.
 //
-// At first it holds nothing while it waits: it waits for the first name that is in the way, and then tries all. A call that this does
-// not lead to the locks, since others take some of the names in turn, goes on in the order of the names after four attempts or one TTL: it
-// holds the first of them, and renews them, while it waits for the next. If that lasts for more than a TTL, twice as long each time, it
-// releases all and begins again. So it gets the locks in a bounded number of turns, if the others take the locks in the same order, or
-// with LockAll. [MaxHold] counts from when it has all of them then.
+// At first LockAll holds nothing while it waits: it waits for the first name that is in the way, and then tries all
+// names. That may not succeed if others take some of the names in turn. So after four attempts, or after one TTL, it
+// goes on in the order of the names: it holds the first of them, and renews them, while it waits for the next. If that
+// lasts longer than a TTL, it releases all locks and begins again. Each time this limit is twice as long. So it gets
+// the locks in a bounded number of turns, if the others take the locks in the same order, or with LockAll. If it went
+// in that order, [MaxHold] counts from when it has all locks.
 //
-// The errors are those of Lock, and those of TryLockAll.
+// The errors are the same as for Lock and TryLockAll.
 func (l *Locker) LockAll(ctx context.Context, names []string, opts ...LockOption) (*Locks, error) {
 	return l.takeAll(ctx, names, opts, false)
 }
@@ -77,8 +80,8 @@ func (l *Locker) takeAll(ctx context.Context, names []string, opts []LockOption,
 	return locks, err
 }
 
-// requests checks the arguments of a call about several names, and counts it, which ends with engine.End. The requests are in the order of
-// the names.
+// requests checks the arguments of a call for several names, and returns its requests in the order of the names. On
+// success it counts the call, until engine.End.
 func (l *Locker) requests(names []string, opts []LockOption) ([]request, error) {
 	sorted := slices.Sorted(slices.Values(names))
 	switch {
@@ -116,7 +119,7 @@ func (l *Locker) requests(names []string, opts []LockOption) ([]request, error) 
 type together struct {
 	locker *Locker
 	all    []request    // in the order of the names
-	last   *QuorumError // of the last round that was lost before the call was to end; nil if there is none
+	last   *QuorumError // of the last round that was lost, or of a better informed one before it; nil if there is none
 }
 
 // attempt is a round over several names that was lost.
@@ -127,13 +130,14 @@ type attempt struct {
 	refusal *QuorumError
 
 	hopeless bool  // nobody can take one of the names
-	others   []int // on how many nodes others hold each of the names
+	others   []int // the number of nodes on which others hold each of the names
 	blocked  int   // the first of the names that others hold on too many nodes; -1 if there is none
-	named    int   // the first that they hold on any node; -1 if there is none
+	named    int   // the first of the names that others hold on any node; -1 if there is none
 }
 
-// round tries to take the locks of some of the names. at waits for one of them; nil if none does. It returns the locks, or the round that
-// was lost: the caller of the one who waits ends that one's part.
+// round tries to take the locks of some of the names. at is the waiter for one of these names; nil if none waits. round
+// returns the locks, or the attempt that was lost. It gives back the parts of a lost attempt except the part of at,
+// which the caller ends.
 func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lock, *attempt, error) {
 	l, first := t.locker, &t.all[0]
 	if err := first.nextToken(); err != nil {
@@ -164,7 +168,7 @@ func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lo
 	if ctx.Err() == nil || t.last == nil || errors.Is(a.refusal, ErrTaken) {
 		t.last = a.refusal
 	}
-	a.refusal = t.last // a round that was stopped knows less
+	a.refusal = t.last // a round that was stopped knows less than the round before it
 	for i := range rounds {
 		if at == nil || a.parts[i].Call != &at.Call {
 			a.giveBack(i)
@@ -173,10 +177,10 @@ func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lo
 	return nil, a, nil
 }
 
-// scattered reports whether others hold some of the names, but each on so few nodes that it can be taken by itself.
+// scattered reports whether others hold some of the names, but each on too few nodes to keep this call from it alone.
 func (a *attempt) scattered() bool { return a.blocked < 0 && a.named >= 0 }
 
-// giveBack ends a part of the round.
+// giveBack releases the lock that a part of the round may have won, and ends the part.
 func (a *attempt) giveBack(i int) {
 	e := a.parts[i].Entry()
 	e.Enter()
@@ -185,9 +189,11 @@ func (a *attempt) giveBack(i int) {
 	e.Exit()
 }
 
-// lost finds out what was in the way: the refusal is that of the first name that nobody can take, or else that was in the way, and has
-// what other names were refused for where that one alone would have been granted. What the nodes have said about different names does not
-// add up: what is on one node of each is in the way of none.
+// lost finds out which names were in the way. The refusal is about the first name that nobody can take; otherwise about
+// the first name that others hold on too many nodes; otherwise about the first name that was refused. Where a node
+// would have granted that name alone, its answer is the reason why it refused another name.
+//
+// Answers about different names do not add up: names that others hold on one node each are in nobody's way.
 func (a *attempt) lost(l *Locker, rounds []engine.Acquire) {
 	a.others, a.blocked, a.named = a.InTheWay()
 	refusals := make([]*QuorumError, len(rounds))
@@ -218,8 +224,8 @@ func (a *attempt) lost(l *Locker, rounds []engine.Acquire) {
 	a.refusal = &refusal
 }
 
-// try runs one round. If others hold some of the names on some of the nodes, but none of the names on too many, then none of these
-// holds a lock: the names are tried in order, as they may be taken one by one.
+// try runs one round. If others hold some of the names on some nodes, but no name on too many nodes, none of these
+// others holds a lock. Then try takes the names one by one, in order, because that may succeed.
 func (t *together) try(ctx context.Context) (*Locks, error) {
 	locks, lost, err := t.round(ctx, t.all, nil)
 	switch {

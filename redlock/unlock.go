@@ -10,13 +10,14 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// Unlock releases the lock. It sends the release to every node that may hold the lock, even if ctx has ended, and
-// waits for the outcome, until ctx ends and for the node timeout at most. The end of ctx only ends the wait: what was sent goes
-// on. So a deferred Unlock may have a context that has ended, if its result does not matter; otherwise pass
-// [context.WithoutCancel] of it. A ctx of Lock.Context ends with the Unlock; that end does not stop the wait.
+// Unlock releases the lock. It sends the release to every node that may hold the lock, even if ctx has ended. It waits
+// for the outcome until ctx ends, and for the node timeout at most. The end of ctx ends only the wait: a release that
+// was sent goes on. So a deferred Unlock may have a context that has ended, if its result does not matter; otherwise
+// pass [context.WithoutCancel] of it. A ctx of Lock.Context ends with the Unlock; that end does not stop the wait.
 //
-// If there are several handles on the lock ([Reentrant]), all but the last only end their own hold. With [WithLocalHandoff] the lock
-// may go to a waiter of this Locker instead: no node is asked then, and nil means that the lock had validity left.
+// If there are several handles on the lock ([Reentrant]), each of them but the last only ends its own hold. With
+// [WithLocalHandoff] the lock may go to a waiter of this Locker instead. Then no node is asked, and nil means that the
+// lock had validity left.
 //
 //	result                     means
 //	nil                        a majority held the lock until now and has deleted it; or another handle still holds it
@@ -27,13 +28,15 @@ import (
 //	ErrNoQuorum                unknown, because too few nodes answered
 //	ErrNoQuorum and ctx.Err()  unknown, because ctx ended first
 //
-// nil is possible when Err is ErrExpired already: the nodes keep the key for a little longer than the deadline, and with [Grace] for
-// that much more.
+// nil is possible even if Err is ErrExpired: the nodes keep the key for a little longer than the deadline, and with
+// [Grace] for that time more.
 //
-// ErrExpired, ErrLost and ErrReleased match [ErrNotHeld] too: compare with ErrReleased first, as it is no loss. ErrNotHeld alone and
-// [ErrNoQuorum] come in a [*QuorumError]. After ErrNoQuorum the releases are sent again when those nodes are back, but not to
-// a node whose server has refused its own (nodeerr.ServerError); the key ends at its TTL at the latest. Unlock may be called again then, although ErrNotHeld may now mean that the releases of the first call got
-// through.
+// ErrExpired, ErrLost and ErrReleased match [ErrNotHeld] too: compare with ErrReleased first, because it is no loss.
+// ErrNotHeld alone and [ErrNoQuorum] come in a [*QuorumError].
+//
+// After ErrNoQuorum the releases are sent again when the nodes are back, but not to a node whose server refused its
+// release (nodeerr.ServerError). The key ends at its TTL at the latest. Then Unlock may be called again, but ErrNotHeld
+// may now mean that the releases of the first call got through.
 //
 // Whatever the result, the lock is over for this handle. Another holder's key is never deleted.
 func (l *Lock) Unlock(ctx context.Context) (err error) {
@@ -52,7 +55,7 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	return err
 }
 
-// unlock hands the lock off, or ends the hold and releases the lock if nobody else holds it.
+// unlock hands the lock off. If it cannot, it ends the hold, and releases the lock if no other handle holds it.
 func (l *Lock) unlock(ctx context.Context, call *observedCall) (handedOff bool, err error) {
 	h, locker := l.held, l.locker
 	h.Enter()
@@ -63,17 +66,19 @@ func (l *Lock) unlock(ctx context.Context, call *observedCall) (handedOff bool, 
 	}
 	r := new(engine.Release)
 	r.Of = call
-	locker.events.begin(&r.Round) // before the time is read from which the answers count, so that none of them seems later than it was
+	// The answers count from now. So begin reads its time first: otherwise an answer would seem later than it was.
+	locker.events.begin(&r.Round)
 	now := h.Now()
 	ending, exclusive := h.AtLocked(now), h.Lease.Exclusive(now)
 	left := h.LeaveLocked(&l.hold, now, exclusive)
-	inTime := l.hold.InTime() // also if this is not the first call
+	inTime := l.hold.InTime() // as the first call of Unlock found it, if this is another one
 	if left == engine.None {
 		h.ReleaseLocked(r, now, exclusive)
 	}
 	h.Exit()
 	if ending == quorum.Expired && exclusive && locker.events.logs(slog.LevelInfo) {
-		locker.events.logLine(slog.LevelInfo, "redlock: a lock was not renewed in time, and is released within its grace", "name", l.Name())
+		locker.events.logLine(slog.LevelInfo,
+			"redlock: a lock was not renewed in time, and is released within its grace", "name", l.Name())
 	}
 	switch {
 	case left == engine.Nothing:
@@ -95,13 +100,13 @@ func (l *Lock) unlock(ctx context.Context, call *observedCall) (handedOff bool, 
 	return false, refusal
 }
 
-// awaitRelease waits for a release, until ctx ends, and returns what it came to, or NoQuorum if it goes on.
+// awaitRelease waits for a release until ctx ends. It returns the outcome, or NoQuorum if the release still goes on.
 func (l *Lock) awaitRelease(ctx context.Context, r *engine.Release) (quorum.Outcome, *QuorumError) {
 	select {
 	case <-r.Done():
 	case <-ctx.Done():
 		if says(context.Cause(ctx), l.Name(), ErrNotHeld) {
-			<-r.Done() // it is the lock's own context, which has ended with the lock
+			<-r.Done() // ctx is the lock's own context, which has ended with the lock
 		}
 	}
 	l.held.Enter()
@@ -119,7 +124,8 @@ func (l *Lock) awaitRelease(ctx context.Context, r *engine.Release) (quorum.Outc
 	return outcome, l.locker.refusal(event.OpUnlock, l.Name(), reasons[event.OpUnlock][outcome], r.Why)
 }
 
-// handOffLocked gives a lock that an Unlock gives up to the next waiter of its name in this Locker, if there is one and it may.
+// handOffLocked hands off a lock that is being unlocked to the next waiter of its name in this Locker. It returns false
+// if there is none, or if the lock may not be handed off.
 func (l *Lock) handOffLocked(unlock *observedCall) bool {
 	h, locker := l.held, l.locker
 	to := h.NextLocked(&l.hold)
@@ -130,11 +136,14 @@ func (l *Lock) handOffLocked(unlock *observedCall) bool {
 	if locker.events.wants(kindEnds) {
 		locker.endedLocked(h, event.End{Err: ErrReleased}, unlock)
 	}
-	next := &struct { // with its handle
+	next := &struct { // the next holder, with its handle
 		engine.Holder
 		handle Lock
 	}{Holder: locker.holder(&w.req)}
-	next.handle = Lock{locker: locker, held: h, holder: &next.Holder, hold: engine.Hold{Hold: h.HandOffLocked(&l.hold, to, &next.Holder)}}
+	next.handle = Lock{
+		locker: locker, held: h, holder: &next.Holder,
+		hold: engine.Hold{Hold: h.HandOffLocked(&l.hold, to, &next.Holder)},
+	}
 	w.lock = &next.handle
 	return true
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// wait waits for a name until it holds the lock.
+// wait waits for a name until the call holds its lock, or gives up.
 func (l *Locker) wait(ctx context.Context, req *request) (*Lock, error) {
 	w, lock := l.first(ctx, req)
 	if lock != nil {
@@ -17,7 +17,7 @@ func (l *Locker) wait(ctx context.Context, req *request) (*Lock, error) {
 	}
 	waits := true
 	defer func() {
-		if waits { // the log or the source of tokens panics
+		if waits { // the log or the source of tokens has panicked
 			w.abandon()
 		}
 	}()
@@ -37,7 +37,8 @@ func (l *Locker) wait(ctx context.Context, req *request) (*Lock, error) {
 	}
 }
 
-// first runs a round at once if nobody is before the call, as TryLock does. It returns a waiter if somebody is, or the round does not win.
+// first runs a round at once, as TryLock does, if no call is ahead. It returns a waiter if a call is ahead, or if the
+// round is lost.
 func (l *Locker) first(ctx context.Context, req *request) (*waiter, *Lock) {
 	e, c := l.engine.Enter(req.key), engine.Call{Want: &req.Want, Metadata: req.metadata}
 	if !e.Name.First(&c) {
@@ -46,7 +47,7 @@ func (l *Locker) first(ctx context.Context, req *request) (*waiter, *Lock) {
 	}
 	r, returned := e.AskLocked(&c, req.token, req.call), false
 	defer func() {
-		if !returned { // the log panics
+		if !returned { // the log has panicked
 			l.waitOn(ctx, e, &c, r, req).abandon()
 		}
 	}()
@@ -61,8 +62,10 @@ func (l *Locker) first(ctx context.Context, req *request) (*waiter, *Lock) {
 	return nil, l.wonLocked(e, &c, r, req)
 }
 
-// waitOn makes a waiter of a first call, the round of which has not won.
-func (l *Locker) waitOn(ctx context.Context, e *engine.Entry, first *engine.Call, r *engine.Acquire, req *request) *waiter {
+// waitOn makes a waiter of a first call whose round was not won.
+func (l *Locker) waitOn(
+	ctx context.Context, e *engine.Entry, first *engine.Call, r *engine.Acquire, req *request,
+) *waiter {
 	e.Enter()
 	defer e.Exit()
 	w := l.newWaiter(ctx, e, req, false, r.Grant().Start)
@@ -70,7 +73,8 @@ func (l *Locker) waitOn(ctx context.Context, e *engine.Entry, first *engine.Call
 	return w
 }
 
-// join puts a call into the queue: for one name, or for that of req among several, after a round that was lost.
+// join puts a call into the queue for the name of req. several means that the call is for several names, and has lost a
+// round.
 func (l *Locker) join(ctx context.Context, req *request, several bool) *waiter {
 	e := l.engine.Enter(req.key)
 	defer e.Exit()
@@ -83,7 +87,7 @@ func (l *Locker) joinLocked(ctx context.Context, e *engine.Entry, req *request, 
 	return w
 }
 
-// newWaiter makes a call that is about to wait.
+// newWaiter makes the waiter of a call that is about to wait.
 func (l *Locker) newWaiter(ctx context.Context, e *engine.Entry, req *request, several bool, since time.Time) *waiter {
 	w := &waiter{locker: l, entry: e, ctx: ctx, since: since, req: *req}
 	w.Waiter = engine.Waiter{
@@ -93,8 +97,8 @@ func (l *Locker) newWaiter(ctx context.Context, e *engine.Entry, req *request, s
 	return w
 }
 
-// look takes what w was woken for. It gives up if that is nothing, as ctx has ended or the Locker was closed. Nothing is returned if a
-// round was lost and w waits on.
+// look handles the event that woke w. If there is none, ctx has ended or the Locker was closed, and look gives up. It
+// returns nothing if a round was lost and w still waits.
 func (w *waiter) look(ctx context.Context) (*Lock, error) {
 	l, e := w.locker, w.entry
 	e.Enter()
@@ -124,7 +128,7 @@ func (w *waiter) look(ctx context.Context) (*Lock, error) {
 		w.logRing()
 		e.Enter()
 		return nil, w.leaveLocked(ctx, refusal)
-	case r.Outcome() != quorum.Denied && l.hopeless(refusal): // the queue finds out for itself what others hold
+	case r.Outcome() != quorum.Denied && l.hopeless(refusal): // the queue itself observes the keys of other holders
 		err = refusal
 	default:
 		if source := next.nextToken(); source != nil {
@@ -142,7 +146,7 @@ func (w *waiter) look(ctx context.Context) (*Lock, error) {
 	return nil, nil
 }
 
-// abandon ends the wait of a call whose caller does not come back.
+// abandon ends the wait of a call that panics. It releases the lock if the call has just got it.
 func (w *waiter) abandon() {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -151,8 +155,8 @@ func (w *waiter) abandon() {
 	}
 }
 
-// leaveLocked gives up the wait. stopped is what the nodes had answered to the round of the call, if one was under way. It releases
-// the mutex.
+// leaveLocked gives up the wait, and releases the mutex. stopped is the refusal of the round that was under way, with
+// the answers of the nodes until then; nil if there was no round.
 func (w *waiter) leaveLocked(ctx context.Context, stopped *QuorumError) error {
 	refusal := w.lastLocked(stopped)
 	w.entry.GiveUpLocked(&w.Waiter)

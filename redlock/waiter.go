@@ -19,11 +19,12 @@ type waiter struct {
 	ctx     context.Context
 	since   time.Time
 	req     request
-	lock    *Lock        // that was handed off to it
+	lock    *Lock        // the lock that was handed off to the call
 	refused *QuorumError // why the lock cannot become free
 }
 
-// lostLocked returns why the last round for the name was lost; nil if none was since the lock was won or handed off.
+// lostLocked returns why the last round for the name was lost. It returns nil if no round was lost since the lock was
+// won or handed off.
 func (w *waiter) lostLocked() *QuorumError {
 	lost, _ := w.entry.Waiting.Lost.(*QuorumError)
 	return lost
@@ -32,12 +33,12 @@ func (w *waiter) lostLocked() *QuorumError {
 func (p program) Refused(of *engine.Waiter) {
 	w := of.By.(*waiter)
 	w.refused = w.lastLocked(nil)
-	w.refused.Reason = ErrForeign // whatever the last round was lost to
+	w.refused.Reason = ErrForeign // whatever the reason of the last round
 }
 
-// lastLocked returns why w does not hold the lock, never nil: the last round that came to an end; that others had the lock while w
-// waited, as far as that is known; or the round that was stopped, as far as it went. Keys without a TTL, and data of another program,
-// are added as they were observed.
+// lastLocked returns why w does not hold the lock; never nil. That is the refusal of the last round that ended.
+// Otherwise it is that others had the lock while w waited, if that is known, or the refusal of the stopped round.
+// Except to the latter, lastLocked adds the observed keys without a TTL, and observed data of another program.
 func (w *waiter) lastLocked(stopped *QuorumError) *QuorumError {
 	l, name := w.locker, &w.entry.Name
 	reason := ErrNoQuorum // while the first round is under way
@@ -65,8 +66,9 @@ func (w *waiter) lastLocked(stopped *QuorumError) *QuorumError {
 			n.Err = &engine.Passing{TTL: o.TTL}
 		case o.Foreign && !errors.Is(n.Err, nodeerr.ErrForeign):
 			n.Err = nodeerr.ErrForeign
-		case o.NoTTL && !since.IsZero(): // otherwise it has changed since
-			n.Err = fmt.Errorf("%w: %w, and was seen unchanged for %v", nodeerr.ErrHeld, nodeerr.ErrNoExpiry, now.Sub(since).Round(time.Millisecond))
+		case o.NoTTL && !since.IsZero(): // otherwise the key has changed since
+			n.Err = fmt.Errorf("%w: %w, and was seen unchanged for %v",
+				nodeerr.ErrHeld, nodeerr.ErrNoExpiry, now.Sub(since).Round(time.Millisecond))
 		}
 	}
 	refusal.blame()

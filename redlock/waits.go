@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	maxBlocked = 1024             // names that are remembered
-	maxWaits   = 1024             // names that are logged in a period; others are counted
-	maxRing    = 64               // names that are looked at for a ring
+	maxBlocked = 1024             // the number of names that are remembered as blocked
+	maxWaits   = 1024             // the number of names that are logged in a period; others are counted
+	maxRing    = 64               // the number of names that the search for a ring looks at
 	longWait   = 10 * time.Second // a wait that is longer is logged
-	logPeriod  = time.Minute      // and then once in it, while anybody waits for the name; so is that a name is blocked
+	logPeriod  = time.Minute      // how often a long wait is logged again, and a blocked name at most
 )
 
-// throttle bounds how many lines the log has about names: that they are blocked, and that calls wait long for them.
+// throttle limits the number of log lines about names: that a name is blocked, and that calls wait long for a name.
 type throttle struct {
 	mu sync.Mutex
 
 	blocked map[string]time.Time // the names that were logged in the last period, and when
 
-	from   time.Time // the period of the long waits
-	logged int       // names in it
-	more   int       // that were not logged
+	from   time.Time // when the period of the long waits began
+	logged int       // the number of names that were logged in it
+	more   int       // the number of names that were not logged in it
 }
 
-// logsBlocked reports whether it is to be logged that a name is blocked. While maxBlocked names are remembered, no other one
-// is, so that a program that makes up names cannot fill the log either.
+// logsBlocked reports whether the log needs a line that a name is blocked. While maxBlocked names are remembered, no
+// other name is logged. So a program that makes up names cannot fill the log.
 func (t *throttle) logsBlocked(name string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,7 +47,8 @@ func (t *throttle) logsBlocked(name string, now time.Time) bool {
 	return true
 }
 
-// logsWait reports whether the wait for one more name is to be logged, and if a period has ended, how many were not in it.
+// logsWait reports whether the log needs a line about the wait for one more name. If this begins a new period, before
+// is the number of names that were left out of the last one.
 func (t *throttle) logsWait(now time.Time) (logs bool, before int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,7 +63,7 @@ func (t *throttle) logsWait(now time.Time) (logs bool, before int) {
 	return true, before
 }
 
-// logLongWait writes a line about a long wait for the name of a queue, if the level is logged and there are not too many.
+// logLongWait writes a line about a long wait, if the level is logged and the period has room for the line.
 func (l *Locker) logLongWait(level slog.Level, message string, args ...any) {
 	if !l.events.logs(level) {
 		return
@@ -76,14 +77,14 @@ func (l *Locker) logLongWait(level slog.Level, message string, args ...any) {
 	}
 }
 
-// noteWait asks for a line in the log when the call has waited for long, unless nobody wants it.
+// noteWait schedules WaitsLong for when the call has waited for long, unless warnings are not logged.
 func (w *waiter) noteWait() {
 	if w.locker.events.logs(slog.LevelWarn) {
 		w.entry.NoteWait(longWait)
 	}
 }
 
-// WaitsLong logs the wait of the call that has waited for the longest for a name, if that is long.
+// WaitsLong logs the wait of the call that has waited the longest for a name, if that wait is long.
 func (p program) WaitsLong(e *engine.Entry) {
 	l := p.Locker
 	e.Enter()
@@ -113,8 +114,8 @@ func (p program) WaitsLong(e *engine.Entry) {
 	w.logRing()
 }
 
-// logRing logs the ring of calls that wait for each other, if w is part of one. Of a ring over several processes each looks for its
-// own part, which has to be one call.
+// logRing logs the ring of calls that wait for each other, if w is part of one. If a ring spans several processes, each
+// process finds only its own part, which has to be one call.
 func (w *waiter) logRing() {
 	l, e := w.locker, w.entry
 	if !l.events.logs(slog.LevelWarn) {
@@ -137,8 +138,9 @@ func (w *waiter) logRing() {
 	}
 }
 
-// ring returns the names of the locks of calls of this Locker that wait for each other, nil if there is no ring: the call that waits for
-// wanted holds the first, and each other is held by a call that waits for the one before it; wanted is the last.
+// ring returns the names of a ring of calls of this Locker that wait for each other; nil if there is no ring. The call
+// that waits for wanted holds the first name. Each further name is held by a call that waits for the name before it.
+// The last name is wanted.
 func (l *Locker) ring(held []string, wanted string) []string {
 	next, seen := map[string]string{}, slices.Clone(held)
 	for i := 0; i < len(seen) && i < maxRing; i++ {
@@ -161,8 +163,8 @@ func (l *Locker) ring(held []string, wanted string) []string {
 	return nil
 }
 
-// Opposed takes the message that a call of another process waits for one key, and holds another: a call of this Locker may have
-// taken the two in opposite order.
+// Opposed handles a message of another process: a call there waits for one key, and holds another. A call of this
+// Locker may have taken the two in opposite order; then Opposed logs the ring.
 func (p program) Opposed(wanted, held string) {
 	if !p.events.logs(slog.LevelWarn) {
 		return
@@ -179,8 +181,8 @@ func (p program) Opposed(wanted, held string) {
 	}
 }
 
-// logRingOnce logs a ring of which a call that waits for a name is part. The message of another process comes through every node, and
-// calls of a ring find the same, so there is one line in a while.
+// logRingOnce logs a ring that a call waiting for the name of e is part of, once in a period. Otherwise there would be
+// many lines: the message of another process comes through every node, and all calls of a ring find the same ring.
 func (l *Locker) logRingOnce(e *engine.Entry, ring []string, others string) {
 	e.Enter()
 	now := l.engine.Clock.Now()
@@ -210,7 +212,7 @@ func (l *Locker) waitingFor(name string) (waiting []context.Context) {
 	return waiting
 }
 
-// namesHeld returns the names of the locks of this Locker that the bearer of a context holds.
+// namesHeld returns the names of the locks of this Locker that the bearer of a context holds, the last one first.
 func (l *Locker) namesHeld(ctx context.Context) (names []string) {
 	inner, _ := ctx.Value(contextLockKey{}).(*contextLock)
 	for ; inner != nil; inner = inner.outer {

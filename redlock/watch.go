@@ -8,22 +8,24 @@ import (
 	"time"
 )
 
-// How long Watch waits for a change to be told of before it looks by itself: for as long as it can be told of, and while it cannot.
+// How long Watch waits for the push of a change before it looks by itself: watchEvery while the nodes push every
+// change, and watchOften while they do not.
 const (
 	watchEvery = 30 * time.Second
 	watchOften = time.Second
 )
 
-// Watch yields what [Locker.Inspect] returns, at once and whenever it has changed: who holds the lock, or shares it, whether somebody does,
-// or whether that is known. Renewals, and what is only on a minority of the nodes, are no change. It changes nothing.
+// Watch yields the result of [Locker.Inspect] at once, and again whenever it has changed: the holder, the sharers, the
+// Verdict, or whether a writer waits. Renewals are no change, and neither are tokens on a minority of the nodes. Watch
+// changes nothing on the nodes.
 //
-// The nodes push changes, so that one is yielded within about two round trips. It looks each second while one may be missed: if a node
-// answers that cannot push, if the verdict is [VerdictUnknown], and if the lock is shared, as no key changes with each who shares it.
-// Otherwise it looks each 30 seconds, and when the TTL of the holder is over. Of changes that follow each other closely, or while the
-// program is busy with one, the last is yielded.
+// The nodes push changes, so Watch yields one within about two round trips. While it could miss a change, it looks each
+// second: if a node answers that cannot push, if the verdict is [VerdictUnknown], and if the lock is shared, because no
+// key changes with each sharer. Otherwise it looks each 30 seconds, and when the TTL of the holder is over. If changes
+// follow each other closely, or come while the program handles one, Watch yields the last.
 //
-// The error is that of Inspect, with the LockState beside it: after [ErrNoQuorum] it goes on. It ends when ctx ends, without a word, and
-// after [ErrInvalid] and [ErrClosed], which come without a LockState.
+// The error is the error of Inspect, with the LockState beside it. After [ErrNoQuorum] Watch goes on. When ctx ends,
+// Watch ends without another error. It also ends after [ErrInvalid] and [ErrClosed], which come without a LockState.
 func (l *Locker) Watch(ctx context.Context, name string) iter.Seq2[*LockState, error] {
 	return func(yield func(*LockState, error) bool) {
 		changed, stop := l.engine.Watch(l.prefix + name)
@@ -53,7 +55,7 @@ func (l *Locker) Watch(ctx context.Context, name string) iter.Seq2[*LockState, e
 	}
 }
 
-// pushed reports whether the nodes push whatever changes what they have answered.
+// pushed reports whether the nodes push every change of the state that they have shown.
 func (l *Locker) pushed(s *LockState) bool {
 	for i, n := range s.Nodes {
 		if n.Err == nil && !l.engine.Pushes(i) {
@@ -63,7 +65,7 @@ func (l *Locker) pushed(s *LockState) bool {
 	return s.Verdict != VerdictUnknown && !s.Kind.several()
 }
 
-// pause waits until it is told of a change, for so long at most, and no longer than ctx and the Locker.
+// pause waits until a change is pushed, but for most at longest, and not after the end of ctx or of the Locker.
 func (l *Locker) pause(ctx context.Context, most time.Duration, changed <-chan struct{}) {
 	over := make(chan struct{})
 	defer l.engine.Clock.AfterFunc(most, func() { close(over) }).Stop()
@@ -75,14 +77,14 @@ func (l *Locker) pause(ctx context.Context, most time.Duration, changed <-chan s
 	}
 }
 
-// differs reports whether who holds the lock is not the same.
+// differs reports whether the two states show another holder or sharer, another verdict, or another sign of a writer.
 func (s *LockState) differs(o *LockState) bool {
 	same := func(a, b Sharer) bool { return a.Token == b.Token && a.Slot == b.Slot }
-	return s.Verdict != o.Verdict || s.Kind != o.Kind || s.Token != o.Token || s.Fence != o.Fence || s.WriterWaits != o.WriterWaits ||
-		!slices.EqualFunc(s.sorted(), o.sorted(), same)
+	return s.Verdict != o.Verdict || s.Kind != o.Kind || s.Token != o.Token || s.Fence != o.Fence ||
+		s.WriterWaits != o.WriterWaits || !slices.EqualFunc(s.sorted(), o.sorted(), same)
 }
 
-// sorted are the Sharers, whose order changes with renewals.
+// sorted returns the Sharers in the order of their tokens, because renewals change the order by TTL.
 func (s *LockState) sorted() []Sharer {
 	return slices.SortedFunc(slices.Values(s.Sharers), func(a, b Sharer) int { return strings.Compare(a.Token, b.Token) })
 }

@@ -1,17 +1,19 @@
-// Package election has one of several processes lead.
+// Package election makes one of several processes the leader.
 //
-// The leader holds a lock, and renews it for as long as it leads. The others wait for it, and may know who leads.
+// The leader holds a lock, and renews it for as long as it leads. The others wait for the lock, and may ask who leads.
 //
 //	e := election.New(locker, "scheduler", redlock.Metadata(address))
 //	err := e.Run(ctx, func(ctx context.Context, term *redlock.Lock) error {
 //		return schedule(ctx, term.Fence()) // until ctx ends
 //	})
 //
-// The lock is the term of the leader: Done tells that it is over, Unlock resigns, and Fence is its number.
+// The lock is the term of the leader. Done tells that the term is over, Unlock resigns, and Fence is the number of the
+// term.
 //
-// It is a lease. If too few nodes answer, the term ends at its deadline and nobody leads until they are back. A leader that is paused may
-// write when the next one leads already. So open the Locker with [redlock.WithFencing], and send the number of the term with each
-// write: package fence rejects those of earlier leaders. A leader that needs time to stop needs [redlock.Grace].
+// The lock is a lease. If too few nodes answer, the term ends at its deadline, and nobody leads until they are back. A
+// leader that is paused may write when the next one leads already. So open the Locker with [redlock.WithFencing], and
+// send the number of the term with each write: package fence rejects the numbers of earlier leaders. A leader that
+// needs time to stop needs [redlock.Grace].
 package election
 
 import (
@@ -24,42 +26,46 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// ErrNoLeader means that nobody leads, as far as that is known.
+// ErrNoLeader means that nobody is known to lead.
 var ErrNoLeader = errors.New("election: no leader")
 
-// Election is one in which a process may take part, or which it observes. Its methods may be called at the same time.
+// Election is an election in which a process may take part, or which it observes. It is safe for concurrent use.
 type Election struct {
 	locker *redlock.Locker
 	name   string
 	opts   []redlock.LockOption
 }
 
-// New returns the election of a name, that of the lock which the leader holds. The options are those of the lock: [redlock.Metadata] is
-// what the others know of the leader, such as its address; when its process dies, another leads after the [redlock.TTL]. Mistakes in them
-// are errors of Campaign and Run, with [redlock.ErrInvalid].
+// New returns the election of a name: the leader holds the lock of that name. The options are the options of this lock.
+// [redlock.Metadata] is the text that the others see of the leader, such as its address. If the leader's process dies,
+// another leads after the [redlock.TTL]. Mistakes in the options are errors of Campaign and Run, with
+// [redlock.ErrInvalid].
 func New(locker *redlock.Locker, name string, opts ...redlock.LockOption) *Election {
 	return &Election{locker, name, opts}
 }
 
-// Campaign waits until this process leads, and returns its term, which is renewed until it is unlocked or lost. When it is unlocked another
-// process that campaigns leads within about a round trip. The errors are those of [redlock.Locker.Lock].
+// Campaign waits until this process leads, and returns its term. The term is renewed until it is unlocked or lost. When
+// it is unlocked, another process that campaigns leads within about a round trip. The errors are the same as for
+// [redlock.Locker.Lock].
 func (e *Election) Campaign(ctx context.Context) (term *redlock.Lock, err error) {
 	return e.locker.Lock(ctx, e.name, append(slices.Clip(e.opts), redlock.AutoExtend())...)
 }
 
-// Run campaigns, and calls lead when this process leads; when the term is lost, and lead has returned, it does so again. The context of
-// lead ends with the term, and with ctx.
+// Run campaigns, and calls lead when this process leads. When the term is lost, and lead has returned, Run campaigns
+// again. The context of lead ends with the term, and with ctx.
 //
-// When lead returns while the term lasts, Run ends the term and returns the error of lead, which may be nil, or [redlock.ErrNotHeld] if it
-// turns out that the term was lost. When ctx ends, it returns what lead returns after that, or ctx.Err() if this process does not lead.
-// Otherwise the error is that of [redlock.Locker.Do], with [redlock.ErrNotRun]: lead is nil, an option is invalid, the Locker was closed, the
-// data of another program is in the way, or [redlock.MaxWait] or [redlock.MaxOutage] is over.
+// If lead returns while the term lasts, Run ends the term and returns the error of lead, which may be nil. It returns
+// [redlock.ErrNotHeld] if it turns out that the term was lost. When ctx ends, Run returns the result of lead after
+// that, or ctx.Err() if this process does not lead.
+//
+// Any other error is an error of [redlock.Locker.Do], with [redlock.ErrNotRun]: lead is nil, an option is invalid, the
+// Locker was closed, data of another program is in the way, or [redlock.MaxWait] or [redlock.MaxOutage] is over.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term *redlock.Lock) error) error {
 	if lead == nil {
 		return e.locker.Do(ctx, e.name, nil, e.opts...) // which refuses it
 	}
 	for {
-		lost := false // as the error may be the loss of another lock
+		lost := false // because the error may be the loss of another lock
 		led := func(ctx context.Context, term *redlock.Lock) error {
 			err := lead(ctx, term)
 			lost = errors.Is(term.Err(), redlock.ErrLost) || errors.Is(term.Err(), redlock.ErrExpired)
@@ -71,21 +77,22 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 	}
 }
 
-// Leader is who leads.
+// Leader is the process that leads.
 type Leader struct {
 	Metadata string        // of the leader, see [redlock.Metadata]
-	Fence    uint64        // the number of its term, see [redlock.Lock.Fence]; 0 without fencing
-	Token    string        // of its lock, which is another in each term
-	TTL      time.Duration // after which another may lead, unless it renews its lock
+	Fence    uint64        // the number of its term, see [redlock.Lock.Fence], or 0 without fencing
+	Token    string        // of its lock; each term has another
+	TTL      time.Duration // how long until another may lead, unless the leader renews its lock
 }
 
-// Leader asks the nodes who leads now. The error is [ErrNoLeader] if nobody does, or it is that of [redlock.Locker.Inspect].
+// Leader asks the nodes who leads now. The error is [ErrNoLeader] if nobody does. Otherwise it is an error of
+// [redlock.Locker.Inspect].
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	return leader(e.locker.Inspect(ctx, e.name))
 }
 
-// Observe yields who leads, and then each leader that follows, or [ErrNoLeader] while there is none: when, and how it ends, is as with
-// [redlock.Locker.Watch], whose errors it has.
+// Observe yields the leader, and then each leader that follows, or [ErrNoLeader] while there is none. It looks, ends
+// and fails as [redlock.Locker.Watch] does.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		nobody := false

@@ -29,8 +29,8 @@
 //     for a single UPDATE of a row that has a column for the fence, or a version.
 //   - Memory of this process: a [Gate].
 //
-// Other storage needs a conditional write, such as If-Match. Call [Valid] before it, and return a [StaleError]
-// if it is rejected.
+// Other storage needs a conditional write, such as If-Match. Call [Valid] before it, and return a [StaleError] if the
+// write is rejected.
 //
 // Three rules make the check worth something:
 //
@@ -39,9 +39,9 @@
 //   - A read that a later write depends on goes through the check too. Otherwise an earlier holder can
 //     still write between this holder's read and its write.
 //
-// The check does not make work atomic and does not exclude anybody. Two writes with the same fence pass,
-// and so does a higher fence in the middle of the work of a lower one. What a holder wrote before the next
-// holder came stays, so the next holder must be able to continue from work that is half done.
+// The check does not make work atomic and does not exclude anybody. Two writes with the same fence pass, and so does a
+// higher fence in the middle of the work of a lower one. The earlier writes of a holder stay when the next holder
+// comes. So the next holder must be able to continue from work that is half done.
 //
 // # Redis
 //
@@ -50,9 +50,9 @@
 //
 //   - Its name must not be that of another key. A name like "{name}:fence" is [ErrInvalid]: package redlock
 //     keeps the counter of a lock there, with a TTL. The examples use "account-7:guard".
-//   - It has no TTL. Without the key the fence of any earlier holder would pass, and nobody knows how long
-//     that holder is paused. So a guard key that has a TTL is [ErrGuard], until somebody has looked at it:
-//     PERSIST keeps it, with the fence that it holds.
+//   - It has no TTL. Without the key the fence of any earlier holder would pass, and nobody knows how long that holder
+//     is paused. So a guard key that has a TTL is [ErrGuard], until somebody has looked at it: PERSIST keeps it, with
+//     the fence that it holds.
 //   - It holds a fence. Another string is [ErrGuard] too; data of another type is the server's WRONGTYPE.
 //   - It must not be evicted. The maxmemory policies noeviction and volatile-* keep keys without a TTL;
 //     allkeys-* do not.
@@ -61,17 +61,17 @@
 //   - A failover or a restart that loses the latest writes also loses their fences. Then an earlier holder
 //     may write again. WAIT, or appendfsync always, make that less likely.
 //
-// Redis has no rollback. If a command fails, the commands before it stay done (with [Transact] those after
-// it are done too), and the fence stays stored. If a reply is lost, all may have been done or nothing.
+// Redis has no rollback. If a command fails, the commands before it stay done, and the fence stays stored. With
+// [Transact] the commands after it are done too. If a reply is lost, all may have been done or nothing.
 //
 // # SQL
 //
-// The highest fence is a row of a guard table, or a column of the row that is written. That row is locked
-// from the check to the end of the transaction, at every isolation level. A higher fence waits for the
-// commit of a lower one and then passes; a lower fence waits and is rejected. At REPEATABLE READ and above
-// PostgreSQL rejects the one that waited with a serialization failure (SQLSTATE 40001): try that
-// transaction again. A holder that is paused within its transaction makes all others wait, whatever its TTL:
-// have the database end such a transaction (idle_in_transaction_session_timeout of PostgreSQL).
+// The highest fence is a row of a guard table, or a column of the row that is written. That row is locked from the
+// check to the end of the transaction, at every isolation level. A higher fence waits for the commit of a lower one and
+// then passes; a lower fence waits and is rejected. At REPEATABLE READ and above, PostgreSQL rejects the transaction
+// that waited with a serialization failure (SQLSTATE 40001): try that transaction again. A holder that is paused within
+// its transaction makes all others wait, whatever its TTL. Let the database end such a transaction
+// (idle_in_transaction_session_timeout of PostgreSQL).
 //
 // A rollback takes back the fence together with the writes. If the reply to a commit is lost, both were
 // done or neither.

@@ -26,11 +26,11 @@ var (
 	ErrInvalid = errors.New("fence: invalid argument")
 )
 
-// StaleError says which fence was rejected. It matches [ErrStale].
+// StaleError is the rejection of a fence. It matches [ErrStale].
 type StaleError struct {
 	Resource string // the name of the resource; on Redis, of its guard key
 	Fence    uint64 // the fence that was rejected
-	Seen     uint64 // the highest fence accepted; 0 means unknown (PostgreSQL and SQLite do not return it)
+	Seen     uint64 // the highest fence accepted, or 0 if it is unknown (PostgreSQL and SQLite do not return it)
 }
 
 func (e *StaleError) Error() string {

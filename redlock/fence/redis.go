@@ -7,21 +7,22 @@ import (
 	"strings"
 )
 
-// maxWords is the most words that a command may have. Lua's stack takes a little less than 8000.
+// maxWords is the highest number of words in a command. Lua's stack takes a little less than 8000.
 const maxWords = 7000
 
-// Doer is a Redis client or connection. No client has just this method: [DoFunc] adapts them.
+// Doer is a Redis client or connection. No client has exactly this method: [DoFunc] adapts them.
 type Doer interface {
-	// Do sends a command and returns its reply. Integers are int64, strings are string or []byte, arrays are
-	// []any, and the nil reply is nil without an error. An error reply is an error, in an array an element that
-	// is one; if the reply begins with NOSCRIPT, so does the text. Do returns when ctx ends, if the client can.
-	// A reply that it has not waited for is never that of a later command. Do sends a command once: a client that
-	// sends it again when its reply is late writes twice.
+	// Do sends a command and returns its reply. Integers are int64, strings are string or []byte, arrays are []any, and
+	// the nil reply is nil without an error. An error reply is returned as an error; within an array it is an element that
+	// is an error. If the reply begins with NOSCRIPT, so does the text of the error.
+	//
+	// Do returns when ctx ends, if the client can. It never returns a reply that it did not wait for as the reply to a
+	// later command. Do sends a command once: a client that sends it again when its reply is late writes twice.
 	Do(ctx context.Context, command string, args ...any) (reply any, err error)
 }
 
 // DoFunc is a function that is a [Doer]. The example adapts a connection of redigo. For a client of
-// github.com/redis/go-redis/v9 there is Doer of github.com/quorumlock/quorumlock/adapters/goredis, and the recipes have that of
+// github.com/redis/go-redis/v9 use Doer of github.com/quorumlock/quorumlock/adapters/goredis. The recipes have one for
 // rueidis: https://github.com/quorumlock/quorumlock/blob/main/docs/recipes.md#other-clients-of-redis.
 type DoFunc func(ctx context.Context, command string, args ...any) (reply any, err error)
 
@@ -30,7 +31,7 @@ func (f DoFunc) Do(ctx context.Context, command string, args ...any) (any, error
 	return f(ctx, command, args...)
 }
 
-// send sends a command unless ctx has ended: go-redis sends it then too.
+// send sends a command unless ctx has ended. Without this check go-redis sends it even then.
 func send(ctx context.Context, c Doer, command string, args ...any) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -70,7 +71,8 @@ func Run(ctx context.Context, c Doer, guard string, fence uint64, commands ...Co
 	var words []any
 	for i, command := range commands {
 		if len(command) == 0 || len(command) > maxWords {
-			return nil, invalid("command %d of %d has %d words: must be from 1 to %d", i+1, len(commands), len(command), maxWords)
+			return nil, invalid("command %d of %d has %d words: must be from 1 to %d",
+				i+1, len(commands), len(command), maxWords)
 		}
 		words = append(words, len(command))
 		for _, word := range command {
@@ -103,7 +105,7 @@ func checkGuard(guard string, fence uint64) error {
 	return Valid(fence)
 }
 
-// textOf returns a reply that is a string.
+// textOf returns the text of a reply that is a string. It returns false for any other reply.
 func textOf(reply any) (text string, ok bool) {
 	switch reply := reply.(type) {
 	case string:
@@ -127,5 +129,7 @@ func guardError(guard string, held any) error {
 }
 
 func expiringError(guard string, ttl any) error {
-	return fmt.Errorf("%w: %q has a TTL, %v ms are left: PERSIST it, or choose another name if it is another program's key", ErrGuard, guard, ttl)
+	return fmt.Errorf(
+		"%w: %q has a TTL, %v ms are left: PERSIST it, or choose another name if it is another program's key",
+		ErrGuard, guard, ttl)
 }

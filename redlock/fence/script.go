@@ -48,9 +48,9 @@ func guarded(source string) string {
 // clients. Keys are all keys that the script uses, without the guard key; on Redis Cluster they share its
 // hash tag. Args are passed to the client as they are.
 //
-// The guard key, ctx and the errors are those of the function [Run]. If the script returns an error reply, or
-// one of its calls fails, that is the error, wrapped. What the script did before stays done, and the fence
-// stays stored.
+// The guard key, ctx and the errors are the same as for the function [Run]. If the script returns an error reply, or
+// one of its calls fails, that is the error, wrapped. The script's writes before that stay done, and the fence stays
+// stored.
 //
 // The first Run asks the server for the script's hash (SCRIPT LOAD). Later ones send the hash (EVALSHA),
 // and the source only if the server does not know the script or did not return a hash.

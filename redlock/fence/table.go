@@ -8,7 +8,7 @@ import (
 	"regexp"
 )
 
-// maxResource is how many bytes the guard table has for the name of a resource.
+// maxResource is how many bytes of a resource's name the guard table can store.
 const maxResource = 255
 
 // Dialect is the SQL that a database speaks. The zero value is not valid.
@@ -21,7 +21,7 @@ const (
 	SQLite                        // 3.24 or newer
 )
 
-// tableName is what a table may be called: the name is written into statements as it is.
+// tableName matches the names that a table may have. A name is written into statements as it is.
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
 
 // A check inserts the row of the resource or waits for it, stores the fence (in the column fence) unless a
@@ -49,9 +49,9 @@ var (
 	}
 )
 
-// Tx is a transaction of a database. [*sql.Tx] is one, and so are its wrappers. [*sql.DB] and [*sql.Conn] are
-// none. Some libraries hide the transaction behind an interface that has only ExecContext: give Table.Check
-// the transaction itself.
+// Tx is a transaction of a database. [*sql.Tx] is one, and so are its wrappers. [*sql.DB] and [*sql.Conn] are none.
+// Some libraries hide the transaction behind an interface that has only ExecContext. In that case give Table.Check the
+// transaction itself.
 //
 // For pgx.Tx of github.com/jackc/pgx/v5 the recipes have an adapter:
 // https://github.com/quorumlock/quorumlock/blob/main/docs/recipes.md#pgx.
@@ -77,7 +77,8 @@ func NewTable(dialect Dialect, table string) (*Table, error) {
 		return nil, invalid("Dialect(%d): must be PostgreSQL, MySQL or SQLite", dialect)
 	}
 	if !tableName.MatchString(table) {
-		return nil, invalid("table name %.64q: must be letters, digits and underscores, or two such names with a dot between", table)
+		return nil, invalid(
+			"table name %.64q: must be letters, digits and underscores, or two such names with a dot between", table)
 	}
 	return &Table{dialect, table}, nil
 }
@@ -139,8 +140,8 @@ func (t *Table) verdict(result sql.Result, resource string, fence uint64) error 
 	return err
 }
 
-// CheckUpdated takes what Exec returned for an UPDATE, and returns an error that matches [ErrStale] if no row
-// was updated. If err is not nil, CheckUpdated returns it, wrapped.
+// CheckUpdated returns an error that matches [ErrStale] if an UPDATE updated no row. Its arguments are the results of
+// Exec for that UPDATE. If err is not nil, CheckUpdated returns it, wrapped.
 //
 // The row itself holds the highest fence, in a column such as "fence bigint NOT NULL DEFAULT 0", and the WHERE
 // is the check:

@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// undoTimeout is for how long a failed Transact waits for the reply to UNWATCH or DISCARD.
+// undoTimeout is how long a failed Transact waits for the reply to UNWATCH or DISCARD.
 const undoTimeout = time.Second
 
-// Transact checks fence in the guard key and, if it passes, runs a transaction of your own (WATCH, MULTI,
-// EXEC). It calls queue between MULTI and EXEC. Queue sends the commands over the same connection, on which
-// nothing else may be sent meanwhile. Replies[i] is the reply to the i-th of them. If the commands depend
-// on keys that you have read, WATCH those keys before you read them.
+// Transact checks fence in the guard key and, if it passes, runs a transaction of your own (WATCH, MULTI, EXEC). It
+// calls queue between MULTI and EXEC. queue sends the commands over the same connection; nothing else may be sent over
+// it meanwhile. replies[i] is the reply to the i-th command. If the commands depend on keys that you have read, WATCH
+// those keys before you read them.
 //
-// C is one connection, not a pool (of go-redis a *redis.Conn, of rueidis a DedicatedClient). Afterwards it is
-// in no transaction and watches no key, unless it broke or an argument is bad. If ctx has ended, Transact sends
-// no EXEC, but still UNWATCH or DISCARD. It waits up to one second for the reply to these.
+// c is one connection, not a pool (of go-redis a *redis.Conn, of rueidis a DedicatedClient). Afterwards it is in no
+// transaction and watches no key, unless it broke or an argument is bad. If ctx has ended, Transact sends no EXEC, but
+// still sends UNWATCH or DISCARD. It waits for the reply to these for up to one second.
 //
 // The errors:
-//   - [ErrConflict]: the guard key, or one that you watched, was changed meanwhile. Begin again with your
-//     WATCH and reads, and the same fence. If a newer holder was the reason, that returns ErrStale. Writers
-//     with equal fences do not conflict.
-//   - a [*StaleError] with Seen, [ErrGuard], [ErrInvalid], that of queue, or the server's refusal to queue a
+//   - [ErrConflict]: the guard key, or one that you watched, was changed meanwhile. Begin again with your WATCH and
+//     reads, and the same fence. If a newer holder was the reason, the second attempt returns ErrStale. Writers with
+//     equal fences do not conflict.
+//   - a [*StaleError] with Seen, [ErrGuard], [ErrInvalid], the error of queue, or the server's refusal to queue a
 //     command: nothing was written.
-//   - error replies to single commands, joined and wrapped, beside the replies: Redis has done the others
-//     and stored the fence.
-//   - another error of the client or of ctx, wrapped. If EXEC was sent and its reply was lost, all was done or
-//     nothing. The guard key does not tell which: read what you wrote before you call Transact again.
+//   - error replies to single commands, joined and wrapped, beside the replies: Redis has done the others and stored
+//     the fence.
+//   - another error of the client or of ctx, wrapped. If EXEC was sent and its reply was lost, all was done or nothing.
+//     The guard key does not tell which: read the data that you wrote before you call Transact again.
 func Transact(ctx context.Context, c Doer, guard string, fence uint64, queue func() error) (replies []any, err error) {
 	if err := checkGuard(guard, fence); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func Transact(ctx context.Context, c Doer, guard string, fence uint64, queue fun
 		_, err := c.Do(ctx, command)
 		return err
 	}
-	undo := "UNWATCH" // at first for what the caller watches
+	undo := "UNWATCH" // at first for the keys that the caller watches
 	defer func() {
 		if undo != "" {
 			err = errors.Join(err, end(undo))
@@ -92,9 +92,10 @@ func Transact(ctx context.Context, c Doer, guard string, fence uint64, queue fun
 	return replies, failures(guard, replies)
 }
 
-// readGuard returns the highest fence accepted; 0 means none.
+// readGuard returns the highest fence accepted, or 0 if there is none.
 func readGuard(ctx context.Context, c Doer, guard string) (uint64, error) {
-	// The TTL first: a key that another client sets between the two commands is none here, and WATCH stops the EXEC.
+	// The TTL comes first. If another client sets the key between the two commands, it counts as missing here, and WATCH
+	// stops the EXEC.
 	ttl, err := send(ctx, c, "PTTL", guard)
 	if err != nil {
 		return 0, wrap(guard, err)
@@ -102,7 +103,7 @@ func readGuard(ctx context.Context, c Doer, guard string) (uint64, error) {
 	if ttl == int64(-2) {
 		return 0, nil
 	}
-	reply, err := send(ctx, c, "GETRANGE", guard, 0, 63) // no more than an error shows of somebody's data
+	reply, err := send(ctx, c, "GETRANGE", guard, 0, 63) // of somebody's data, only the part that an error shows
 	if err != nil {
 		return 0, wrap(guard, err)
 	}
@@ -117,7 +118,7 @@ func readGuard(ctx context.Context, c Doer, guard string) (uint64, error) {
 	return seen, nil
 }
 
-// failures returns the error replies among those of EXEC.
+// failures returns the error replies among the replies to EXEC.
 func failures(guard string, replies []any) error {
 	var failed []error
 	for i, reply := range replies {

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// nodeTimeout is long enough for a busy machine in real time, and what an Unlock without a majority takes.
+	// nodeTimeout is long enough for a busy machine in real time. An Unlock without a majority takes that long.
 	nodeTimeout = 3 * time.Second
-	// dialTimeout is longer than any node is down: a connection to one is made when it starts.
+	// dialTimeout is longer than any node is down, because a connection to such a node is made only when the node starts.
 	dialTimeout = 100 * 365 * 24 * time.Hour
 )
 
-// Cluster is a set of nodes in memory. Make it with [New]. Its methods may be called from several goroutines, but those that
-// can fail the test only from the test's own: misuse ends the test.
+// Cluster is a set of nodes in memory. Make it with [New]. Its methods may be called from several goroutines. But
+// methods that can fail the test must be called from the test's own goroutine, because misuse ends the test.
 type Cluster struct {
 	t      testing.TB
-	bubble bool // of testing/synctest: it was made in one
+	bubble bool // the Cluster was made in a bubble of testing/synctest
 	clock  clock.Clock
 	nodes  []*node
-	other  func() *redlock.Locker // of Hold
-	turn   chan struct{}          // held by the call that waits for others; a mutex would keep a bubble's time from moving
+	other  func() *redlock.Locker // makes the Locker of Hold and Steal
+	turn   chan struct{}          // held by the call that is in inTurn; a mutex would keep a bubble's time from moving
 
 	mu      sync.Mutex
 	lockers []*redlock.Locker
@@ -47,7 +47,7 @@ type option func(*options) error
 
 func (o option) apply(to *options) error { return o(to) }
 
-// WithNodes sets the number of nodes, at least 1. 3 by default.
+// WithNodes sets the number of nodes, at least 1. The default is 3.
 func WithNodes(n int) Option {
 	return option(func(o *options) error {
 		if n < 1 {
@@ -83,9 +83,9 @@ func New(t testing.TB, opts ...Option) *Cluster {
 	return c
 }
 
-// Locker makes a Locker with connections of its own, as another process would have. It is closed when the test ends; closing it
-// before is fine. An option that redlock.New refuses ends the test: redlock.WithPoolOptions is one, as the nodes
-// have their options already. redlock.WithClock has no effect.
+// Locker makes a Locker with connections of its own, as another process would have. It is closed when the test ends;
+// the test may close it before. An option that redlock.New refuses ends the test: redlock.WithPoolOptions is one,
+// because the nodes have their options already. redlock.WithClock has no effect.
 func (c *Cluster) Locker(opts ...redlock.Option) *redlock.Locker {
 	c.t.Helper()
 	c.enter()
@@ -119,18 +119,18 @@ func (c *Cluster) Locker(opts ...redlock.Option) *redlock.Locker {
 	return locker
 }
 
-// Stop takes nodes down: their connections break, and all others are refused. They keep their data, whose TTLs run on. Stop
-// returns when every Locker has noticed. A node that is down already stays so. Nodes are counted from 0.
+// Stop takes nodes down: their connections break, and new ones are refused. They keep their data, whose TTLs run on.
+// Stop returns when every Locker has noticed. A node that is already down stays down. Nodes are counted from 0.
 //
-// The release of a lock waits for nodes that are down if the others are no majority: Unlock, also that of Do, takes the
-// node timeout then: three seconds.
+// If the nodes that are up are no majority, the release of a lock waits for the others. Then Unlock, and Do at its end,
+// take the node timeout, which is three seconds.
 func (c *Cluster) Stop(nodes ...int) {
 	c.t.Helper()
 	c.on("Stop", nodes, (*node).stop, (*node).awaitRefused)
 }
 
-// Start brings nodes back that Stop took down, with their data: see [Cluster.Wipe] for nodes that lose it. Start returns
-// when every Locker is connected to them. A node that is up already stays so.
+// Start brings back nodes that Stop took down, with their data: see [Cluster.Wipe] for nodes that lose it. Start
+// returns when every Locker is connected to them. A node that is already up stays up.
 func (c *Cluster) Start(nodes ...int) {
 	c.t.Helper()
 	c.on("Start", nodes, (*node).start)
@@ -143,7 +143,8 @@ func (c *Cluster) Wipe(nodes ...int) {
 	c.on("Wipe", nodes, (*node).wipe)
 }
 
-// on takes steps one after the other, each on all nodes of a call, when what was sent to them before has been carried out.
+// on takes steps one after the other, each on all nodes of a call. Before and afterwards, it waits until the nodes have
+// carried out the commands that were sent to them.
 func (c *Cluster) on(call string, nodes []int, steps ...func(*node)) {
 	c.t.Helper()
 	c.enter()
@@ -164,9 +165,9 @@ func (c *Cluster) on(call string, nodes []int, steps ...func(*node)) {
 	}, c.settle)
 }
 
-// Hold has somebody else hold the lock until release is called, or until the end of the test: the lock does not expire. The
-// key of a lock is its name behind the prefix of redlock.WithKeyPrefix. If the lock is not free, or if no majority of nodes is
-// up, the test ends. The holder has no fencing token: a second Locker can have one.
+// Hold gives a lock to another holder until release is called, or until the end of the test: the lock does not expire.
+// The key of a lock is its name behind the prefix of redlock.WithKeyPrefix. If the lock is not free, or if no majority
+// of the nodes is up, the test ends. The holder has no fencing token: a second Locker can have one.
 func (c *Cluster) Hold(key string) (release func()) {
 	c.t.Helper()
 	c.enter()
@@ -175,8 +176,8 @@ func (c *Cluster) Hold(key string) (release func()) {
 	return c.releaser("Hold", key, lock, err)
 }
 
-// Steal takes a lock away from its holder and has somebody else hold it, as [Cluster.Hold] does. This is what a holder meets
-// who was paused for longer than the TTL, or nodes that forget. If no node that is up has the key, the test ends.
+// Steal takes a lock away from its holder and gives it to another holder, as [Cluster.Hold] does. A holder meets this
+// if it was paused for longer than the TTL, or if nodes forget. If no node that is up has the key, the test ends.
 func (c *Cluster) Steal(key string) (release func()) {
 	c.t.Helper()
 	c.remove("Steal", key)
@@ -191,20 +192,22 @@ func (c *Cluster) Steal(key string) (release func()) {
 	return c.releaser("Steal", key, lock, err)
 }
 
-// Delete takes a lock away from its holder: it deletes the key on all nodes that are up. Afterwards the lock is free. If
-// none of these nodes has the key, the test ends.
+// Delete takes a lock away from its holder: it deletes the key on all nodes that are up. Afterwards the lock is free.
+// If none of these nodes has the key, the test ends.
 func (c *Cluster) Delete(key string) {
 	c.t.Helper()
 	c.remove("Delete", key)
 }
 
-// remove deletes a key of which at least one node must know.
+// remove deletes a key. It ends the test if no node that is up has the key.
 func (c *Cluster) remove(call, key string) {
 	c.t.Helper()
 	c.enter()
 	c.inTurn(c.settle)
 	if !c.removeAny(key) {
-		c.t.Fatalf("redlocktest: %s(%q): no node that is up has this key; the key of a lock is its name behind the key prefix", call, key)
+		c.t.Fatalf(
+			"redlocktest: %s(%q): no node that is up has this key; the key of a lock is its name behind the key prefix",
+			call, key)
 	}
 }
 
@@ -216,12 +219,12 @@ func (c *Cluster) removeAny(key string) (found bool) {
 	return found
 }
 
-// take takes a lock for somebody else.
+// take takes a lock for another holder.
 func (c *Cluster) take(key string) (*redlock.Lock, error) {
 	return c.other().TryLock(context.WithoutCancel(c.t.Context()), key, redlock.AutoExtend(), redlock.Metadata(probe))
 }
 
-// releaser returns the function that releases a lock of take. It ends the test if take has failed.
+// releaser returns the function that releases a lock of take. It ends the test if err says that take has failed.
 func (c *Cluster) releaser(call, key string, lock *redlock.Lock, err error) (release func()) {
 	c.t.Helper()
 	if err != nil {
@@ -235,7 +238,7 @@ func (c *Cluster) releaser(call, key string, lock *redlock.Lock, err error) (rel
 	})
 }
 
-// inTurn calls functions while no other call of the Cluster waits for something.
+// inTurn calls the functions. Only one call of the Cluster is in inTurn at a time.
 func (c *Cluster) inTurn(functions ...func()) {
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()

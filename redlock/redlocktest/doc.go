@@ -1,5 +1,5 @@
-// Package redlocktest makes Lockers for the unit tests of programs that use package redlock: over nodes in memory that the test
-// stops, with locks that it takes away, and in a bubble of testing/synctest with time that it moves.
+// Package redlocktest makes Lockers for the unit tests of programs that use package redlock. Their nodes are in memory.
+// A test can stop nodes and take locks away, and in a bubble of testing/synctest it can move time.
 //
 //	func TestBiller_StopsWhenTheLockIsLost(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -19,29 +19,29 @@
 //
 // The rest of this program and more tests of it are in program_test.go.
 //
-// A [Cluster] is three Redis servers (miniredis) and everything that tests do to them. [Cluster.Locker] makes a real Locker:
-// each stands for one process. Everything ends with the test. All connections are in memory.
+// A [Cluster] is three Redis servers (miniredis) and everything that tests do to them. [Cluster.Locker] makes a real
+// Locker: each stands for one process. Everything ends with the test. All connections are in memory.
 //
 // # Time
 //
-// A Cluster that is made in a bubble has the time of the bubble: for leases, the TTLs of keys, renewals and the servers'
-// clocks, as for the timers and contexts of the program. [Cluster.Advance] moves it. A lock with AutoExtend is held after any
-// Advance, and one without it has ended after its TTL, on every machine and under any load.
+// A Cluster that is made in a bubble has the time of the bubble: for leases, the TTLs of keys, renewals and the
+// servers' clocks, as for the timers and contexts of the program. [Cluster.Advance] moves it. A lock with AutoExtend is
+// held after any Advance, and a lock without it has ended after its TTL, on every machine and under any load.
 //
-// Outside a bubble a Cluster lives in real time, and Advance ends the test. Everything else works, so tests that need no
-// moving of time need no bubble. Neither a Cluster nor its Lockers can be used across the border of a bubble: a
-// call of a Locker that was made outside hangs. Make both where they are used.
+// Outside a bubble a Cluster lives in real time, and Advance ends the test. Everything else works, so a test that moves
+// no time needs no bubble. A Cluster and its Lockers cannot be used across the border of a bubble: a call of a Locker
+// that was made outside hangs. Make both where they are used.
 //
 // # Waiting
 //
-// These servers do not announce changes. So a Lock that waits polls, with pauses of up to 200 ms by default
-// (redlock.WithBackoff: longer pauses speed up a test that waits for minutes), and a lock with AutoExtend that
-// [Cluster.Delete] or [Cluster.Steal] has taken away is lost at its next renewal, a third of its TTL later at most.
+// These servers do not announce changes. So a Lock that waits polls, with pauses of up to 200 ms by default. Longer
+// pauses (redlock.WithBackoff) speed up a test that waits for minutes. If [Cluster.Delete] or [Cluster.Steal] has taken
+// away a lock with AutoExtend, that lock is lost at its next renewal, a third of its TTL later at most.
 //
-// # What it is not
+// # Limits
 //
-// The nodes are not Redis servers. They have no CLIENT TRACKING, do not say which server they are (pool.WithRestartGuard lets none of
-// them vote), and share one clock, so nothing drifts. A node answers or is down; none hangs or is slow. That tests pass here
-// shows what the program does with its locks. It proves nothing about the safety of a deployment or about latency: use real servers
-// for that.
+// The nodes are not Redis servers. They have no CLIENT TRACKING, do not say which server they are
+// (pool.WithRestartGuard lets none of them vote), and share one clock, so nothing drifts. A node answers or is down;
+// none hangs or is slow. If tests pass here, that shows how the program uses its locks. It proves nothing about the
+// safety of a deployment or about latency: use real servers for that.
 package redlocktest

@@ -16,20 +16,20 @@ type node struct {
 	db   *miniredis.Miniredis
 
 	clock clock.Clock
-	ages  sync.Mutex // held while the TTLs run
-	seen  time.Time  // they have run up to here
+	ages  sync.Mutex // held while catchUp lets the TTLs run
+	seen  time.Time  // the TTLs have run up to this time
 
 	mu      sync.Mutex
-	changed *sync.Cond // of mu: a link has another state
+	changed *sync.Cond // on mu; signals a change of up, ended or the state of a link
 	up      bool
-	ended   bool // with the test: nobody waits for the node
+	ended   bool // the test has ended: no attempt to connect waits for the node
 	conns   map[net.Conn]struct{}
 	links   []*link
 }
 
-// link is the way of one Locker to a node. A Locker connects on first use, and after that whenever the connection breaks: its
-// next attempt comes after a pause of real time. While the node is down the first attempt is refused, which the Locker
-// records, and the next one waits until the node is up again.
+// link is the path from one Locker to a node. A Locker connects on first use, and later whenever the connection breaks.
+// Its next attempt comes after a pause in real time. While the node is down, the first attempt is refused, which the
+// Locker records. The next attempt waits until the node is up again.
 type link struct {
 	node  *node
 	state linkState // guarded by node.mu
@@ -41,10 +41,11 @@ const (
 	unused    linkState = iota
 	connected           // or connecting, or cut
 	refused
-	waiting // for the node to be up
+	waiting // for the node to come up
 )
 
-// errDown is a time-out: commands do not end the pause after it. So they fail at once until Start ends the attempt that waits for it.
+// errDown is a timeout, because commands do not end the pause after a timeout. So they fail at once until Start ends
+// the attempt that waits for the node.
 var errDown net.Error = down{}
 
 type down struct{}
@@ -55,7 +56,7 @@ func (down) Timeout() bool { return true }
 
 func (down) Temporary() bool { return true }
 
-// startNode starts a server. It listens on a port for as long as it takes to start, because miniredis needs that.
+// startNode starts a server. The server listens on a port only while it starts, because miniredis needs that.
 func startNode(name string, clk clock.Clock) (*node, error) {
 	db := miniredis.NewMiniRedis()
 	if err := db.Start(); err != nil {
@@ -68,7 +69,7 @@ func startNode(name string, clk clock.Clock) (*node, error) {
 	return n, nil
 }
 
-// attach has the node count a link in.
+// attach adds a link to the node.
 func (n *node) attach(l *link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -114,7 +115,8 @@ func (n *node) stop() {
 	}
 }
 
-// awaitRefused waits until no Locker that was ever connected, or was refused, takes the node for one that may answer soon.
+// awaitRefused waits until no Locker that has ever tried to connect expects an answer from the node soon: the attempt
+// of each waits for the node to come up.
 func (n *node) awaitRefused() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -132,8 +134,8 @@ func (n *node) start() {
 	n.changed.Broadcast()
 }
 
-// catchUp lets the TTLs run, and the server's clock, up to the time of the cluster. In miniredis they only move when they are
-// told to.
+// catchUp lets the TTLs and the server's clock run up to the time of the cluster. In miniredis they only move on
+// request.
 func (n *node) catchUp() {
 	n.ages.Lock()
 	defer n.ages.Unlock()
@@ -158,7 +160,7 @@ func (n *node) remove(key string) bool {
 	return n.db.Del(key)
 }
 
-// end has every attempt to connect to a node that is down fail from now on.
+// end makes every attempt to connect to a node that is down fail from now on.
 func (n *node) end() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -176,8 +178,8 @@ func (n *node) close() {
 	n.db.Close()
 }
 
-// serverConn is the server's end of a connection. It brings the TTLs up to date when a command has come in, before the command
-// is carried out.
+// serverConn is the server's end of a connection. It brings the TTLs up to date when a command has arrived, before the
+// server carries the command out.
 type serverConn struct {
 	net.Conn
 	node *node

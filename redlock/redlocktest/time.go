@@ -10,12 +10,12 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// probe is the lock that Lockers are asked about to learn that a node answers. Nobody takes it.
+// probe is the name of a lock that nobody takes. Lockers are asked about it to learn whether a node answers.
 const probe = "redlocktest"
 
-// inBubble reports whether the caller is in a bubble of testing/synctest. The documentation of synctest promises that the time
-// of a bubble begins at midnight UTC 2000-01-01. A bubble may have advanced by years since; a machine's clock is not
-// set to a time before Go had bubbles.
+// inBubble reports whether the caller is in a bubble of testing/synctest. The documentation of synctest promises that
+// the time of a bubble begins at midnight UTC 2000-01-01. A bubble may have advanced by years since; a machine's clock
+// is not set to a time before Go had bubbles.
 func inBubble() bool {
 	year := time.Now().UTC().Year() // in local time the beginning may be in 1999
 	return 2000 <= year && year < 2015
@@ -28,7 +28,7 @@ func (bubbleClock) Now() time.Time { return time.Now().Round(0) }
 
 func (bubbleClock) AfterFunc(d time.Duration, f func()) clock.Timer { return time.AfterFunc(d, f) }
 
-// enter ends the test if the Cluster was made in a bubble and is used outside, or the reverse.
+// enter ends the test if the Cluster was made in a bubble and is used outside of it, or the reverse.
 func (c *Cluster) enter() {
 	c.t.Helper()
 	if inBubble() != c.bubble {
@@ -36,14 +36,16 @@ func (c *Cluster) enter() {
 	}
 }
 
-// Advance moves time forward by d and waits until all that follows from it has been done: renewals, rounds of Lock, the ends of
-// locks. It is time.Sleep(d) and synctest.Wait. A negative d ends the test, and so does a Cluster outside a bubble of
-// testing/synctest, where time cannot be moved.
+// Advance moves time forward by d and waits until everything that follows from that is done: renewals, rounds of Lock,
+// the ends of locks. It is time.Sleep(d) and synctest.Wait. A negative d ends the test. So does a Cluster outside a
+// bubble of testing/synctest, where time cannot be moved.
 func (c *Cluster) Advance(d time.Duration) {
 	c.t.Helper()
 	c.enter()
 	if !c.bubble {
-		c.t.Fatalf("redlocktest: Advance(%s): this Cluster lives in real time: make it within synctest.Test, in which time can be moved", d)
+		c.t.Fatalf(
+			"redlocktest: Advance(%s): this Cluster lives in real time: make it within synctest.Test, in which time can be moved",
+			d)
 	}
 	if d < 0 {
 		c.t.Fatalf("redlocktest: Advance(%s): time does not go back", d)
@@ -51,7 +53,7 @@ func (c *Cluster) Advance(d time.Duration) {
 	c.inTurn(func() { <-time.After(d) }, synctest.Wait)
 }
 
-// settle waits until what the Lockers have sent to the nodes has been carried out. The caller has the turn.
+// settle waits until the nodes have carried out the commands that the Lockers have sent. The caller has the turn.
 func (c *Cluster) settle() {
 	if c.bubble {
 		synctest.Wait()
@@ -62,8 +64,8 @@ func (c *Cluster) settle() {
 	}
 }
 
-// awaitAnswers waits until every Locker gets answers of nodes that have been started. The answers matter in a bubble too: a
-// connection that has served nobody is not replaced at once when it breaks.
+// awaitAnswers waits until every Locker gets answers from nodes that were started. The answers matter in a bubble too:
+// a connection that has not served a command is not replaced at once when it breaks.
 func (c *Cluster) awaitAnswers(nodes []int) {
 	for _, l := range c.allLockers() {
 		for !answers(c.t.Context(), l, nodes) {
@@ -72,7 +74,7 @@ func (c *Cluster) awaitAnswers(nodes []int) {
 	}
 }
 
-// answers reports whether a Locker gets answers of nodes, or is closed.
+// answers reports whether a Locker gets answers from the nodes, or is closed.
 func answers(ctx context.Context, l *redlock.Locker, nodes []int) bool {
 	state, err := l.Inspect(context.WithoutCancel(ctx), probe)
 	if errors.Is(err, redlock.ErrClosed) {
