@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot returns the time since the machine started, suspend included, or false if the system refuses to tell, as a
-// seccomp filter may make it do.
+// sinceBoot returns the time since the machine started, suspend included. It returns false if the system refuses to
+// tell, as it may because of a seccomp filter.
 func sinceBoot() (time.Duration, bool) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(bootClock, &ts); err != nil {

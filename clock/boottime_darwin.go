@@ -2,8 +2,8 @@ package clock
 
 import "golang.org/x/sys/unix"
 
-// bootClock counts sleep on macOS, which CLOCK_UPTIME_RAW and mach_absolute_time do not (clock_gettime(3)). It may step
-// back now and then (github.com/erlang/otp/pull/5825), which system does not pass on.
+// bootClock is a clock that counts sleep on macOS. CLOCK_UPTIME_RAW and mach_absolute_time do not count it
+// (clock_gettime(3)). The clock may step back now and then (github.com/erlang/otp/pull/5825), but system does not.
 const bootClock = unix.CLOCK_MONOTONIC
 
 // carry is 0: a reading is no system call here.

@@ -4,7 +4,7 @@ package clock
 
 import "time"
 
-// sinceBoot returns false: no clock that is known to count suspend is read here.
+// sinceBoot returns false, because no clock that is known to count suspend is read here.
 func sinceBoot() (time.Duration, bool) { return 0, false }
 
 const carry = 0

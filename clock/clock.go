@@ -1,8 +1,8 @@
 // Package clock measures how much of a lease has gone by.
 //
-// Go's monotonic clock stands still while most machines are suspended, and Redis's clock on another machine does not: a
-// holder that measured its lease with time.Now could wake up and believe in a lease that is long gone. System counts
-// that time too. Package clocktest has a clock for tests.
+// Go's monotonic clock stands still while most machines are suspended, and Redis's clock on another machine does not.
+// So a holder that measured its lease with time.Now could wake up and believe in a lease that is long gone. System
+// counts that time too. Package clocktest has a clock for tests.
 //
 // A pause that the operating system does not notice, such as a virtual machine stopped by its host, may go uncounted.
 package clock
@@ -11,12 +11,12 @@ import "time"
 
 // Clock measures how much time has gone by and runs functions later. Implementations are safe for concurrent use.
 type Clock interface {
-	// Now returns a reading without Go's monotonic part. The difference between two readings of one Clock is the
-	// time that went by between them, suspend included; readings of two Clocks must not be compared.
+	// Now returns a reading without Go's monotonic part. The difference between two readings of one Clock is the time that
+	// went by between them, suspend included. Readings of two Clocks must not be compared.
 	Now() time.Time
 
-	// AfterFunc runs f on its own goroutine once d has gone by; zero or less means at once. It does not block.
-	// f may run late, so what it decides about a lease it decides by Now.
+	// AfterFunc runs f on its own goroutine once d has gone by; zero or less means at once. It does not block. f may run
+	// late, so it must read Now before it decides anything about a lease.
 	AfterFunc(d time.Duration, f func()) Timer
 }
 

@@ -21,31 +21,32 @@ type system struct {
 	ahead   time.Duration // most that any other clock was ahead of mono since sinceBoot failed
 }
 
-// reading is what sinceBoot said at an instant of mono. The zero value is none.
+// reading is the result of sinceBoot at an instant of mono. The zero value means that there is none.
 type reading struct {
 	boot, mono time.Duration
-	offset     time.Duration // of wall from mono
+	offset     time.Duration // how far wall is ahead of mono
 	known      bool
 }
 
-// exact bounds by how much a reading that is carried on can be wrong.
+// exact bounds the error of a reading that is carried on.
 const exact = 5 * time.Microsecond
 
 // System returns a clock of this machine that counts suspend and never goes backwards.
 //
-// It reads CLOCK_BOOTTIME on Linux, which takes a system call and so is carried on for some milliseconds, and the C
-// library's CLOCK_MONOTONIC on macOS, where that clock counts sleep. On other
-// systems, or if the operating system refuses the reading, it goes by whichever of Go's monotonic clock and the wall
-// clock says that more time has gone by, so a wall clock that is set forward ends leases early rather than late; only
-// there may a suspend go uncounted, as far as the wall clock was set back.
+// On Linux it reads CLOCK_BOOTTIME. That takes a system call, so a reading is carried on for some milliseconds. On
+// macOS it reads the C library's CLOCK_MONOTONIC, which counts sleep there. On other systems it compares Go's monotonic
+// clock with the wall clock, and believes the one by which more time has gone by. It does the same if the operating
+// system refuses the reading. So a wall clock that is set forward ends leases early rather than late. Only there may a
+// suspend go uncounted, by as much as the wall clock was set back.
 //
-// Readings start from the wall time of the call, and each call has its own start: they look like wall time, but do not
+// Readings start from the wall time of the call, and each call has its own start. They look like wall time, but do not
 // follow the wall clock when it is set.
 //
-// Timers are those of Go's runtime, which do not count suspend everywhere and may fire late after a resume: callers look
-// at Now, not only at the timer.
+// The timers come from Go's runtime. They do not count suspend everywhere and may fire late after a resume. So callers
+// look at Now, not only at the timer.
 //
-// In a testing/synctest bubble timers keep its time, and Now does not always; use clocktest there.
+// In a testing/synctest bubble the timers use the time of the bubble, but Now does not always use it. Use clocktest
+// there.
 func System() Clock {
 	start := time.Now()
 	wallStart := start.Round(0)
@@ -56,7 +57,8 @@ func System() Clock {
 }
 
 func newSystem(
-	start time.Time, carry time.Duration, sinceBoot func() (time.Duration, bool), sinceStart func() (mono, wall time.Duration),
+	start time.Time, carry time.Duration,
+	sinceBoot func() (time.Duration, bool), sinceStart func() (mono, wall time.Duration),
 ) *system {
 	boot, ok := sinceBoot()
 	s := &system{start: start, sinceBoot: sinceBoot, sinceStart: sinceStart, boot: boot, carry: carry}
@@ -70,9 +72,9 @@ func (s *system) AfterFunc(d time.Duration, f func()) Timer { return time.AfterF
 
 // elapsed returns the time since start, never less than it has returned before.
 //
-// Without sinceBoot that is mono plus the most that wall was ever ahead of it. It equals the larger of the two until wall
-// is set back; from then on it runs with mono, where holding the highest reading would stand still until wall has
-// caught up and keep leases alive that are over.
+// Without sinceBoot it is mono plus the most that wall was ever ahead of mono. It equals the larger of the two until
+// wall is set back. From then on it runs with mono. If it held the highest reading instead, it would stand still until
+// wall has caught up, and would keep leases alive that are over.
 func (s *system) elapsed() time.Duration {
 	mono, wall := s.sinceStart()
 	if !s.refused.Load() {
@@ -95,9 +97,10 @@ func (s *system) elapsed() time.Duration {
 	return mono + s.ahead
 }
 
-// carried returns the last reading by sinceBoot as it goes on with mono. It is false if a suspend may have come between: Linux adds a
-// suspend to the wall clock in the step that adds it to the boot clock, and otherwise runs all three at one rate. So a suspend goes
-// unnoticed only if the wall clock is set back by its very length, and both within one carry.
+// carried returns the last reading by sinceBoot, plus the time that has gone by on mono since then. ok is false if
+// there is no such reading, if it is too old, or if a suspend may have come between. Linux adds a suspend to the wall
+// clock in the step that adds it to the boot clock. Otherwise all three clocks run at one rate. So a suspend goes
+// unnoticed only if the wall clock is set back by the length of the suspend, and both happen within one carry.
 func (s *system) carried(mono, wall time.Duration) (boot time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

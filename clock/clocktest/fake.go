@@ -14,14 +14,14 @@ import (
 // forever is the end of a Fake's time: times beyond it are cut to it.
 const forever = time.Duration(math.MaxInt64)
 
-// epoch is what every Fake reads at first.
+// epoch is the first reading of every Fake.
 var epoch = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // Fake is a clock.Clock whose time goes by only in Advance, AdvanceToNext and Jump. Make it with New.
 //
 // Its methods are safe for concurrent use, and a function that Advance runs may call all of them. Calls that move the
-// clock may overlap, nested or on several goroutines; they overlap in time too, each one moving the clock to its own
-// start + d unless it is there already.
+// clock may overlap, nested or on several goroutines. Then they overlap in time too: each one moves the clock to its
+// own start + d, unless the clock is there already.
 type Fake struct {
 	mu      sync.Mutex
 	now     time.Duration // since epoch
@@ -41,18 +41,20 @@ func (f *Fake) Now() time.Time {
 	return epoch.Add(f.now)
 }
 
-// AfterFunc makes the Advance that reaches d from now run fn. Unlike on a real clock, a d that is zero or less runs fn
-// in the next Advance, Advance(0) included, or still in the Advance whose function sets it.
+// AfterFunc schedules fn: the Advance that reaches d from now runs it. On a real clock, a d that is zero or less means
+// at once. Here the next Advance runs fn, Advance(0) included. If a function that an Advance runs sets the timer, that
+// Advance runs fn.
 func (f *Fake) AfterFunc(d time.Duration, fn func()) clock.Timer {
 	t := &timer{fake: f, run: fn}
 	t.Reset(d)
 	return t
 }
 
-// Advance moves f forward by d, from one due timer to the next, and runs the function of each to its end on the calling
-// goroutine, with Now at the time it was due. Timers due at the same time run in the order they were set, and timers
-// that these functions set run too if they are due within d. No lock is held meanwhile. Timers that a Jump made late
-// run first, with Now where the Jump left it. Zero runs what is due already. It panics if d is negative.
+// Advance moves f forward by d, from one due timer to the next. It runs the function of each timer to its end on the
+// calling goroutine, with Now at the time when the timer was due. Timers that are due at the same time run in the order
+// in which they were set. Timers that these functions set run too if they are due within d. No lock is held meanwhile.
+// Timers that a Jump made late run first, with Now where the Jump left it. Advance(0) runs the timers that are due
+// already. Advance panics if d is negative.
 func (f *Fake) Advance(d time.Duration) {
 	mustNotBeNegative(d)
 	f.mu.Lock()
@@ -98,8 +100,8 @@ func (f *Fake) Jump(d time.Duration) {
 	f.now = add(f.now, d)
 }
 
-// WaitForTimers blocks until at least n timers are pending, late ones included, and returns nil, or returns ctx.Err() if
-// ctx ends first. It returns nil at once if n are pending already, so always for n <= 0.
+// WaitForTimers blocks until at least n timers are pending, late ones included, and returns nil. If ctx ends first, it
+// returns ctx.Err(). It returns nil at once if n timers are pending already, and so it always does for n <= 0.
 func (f *Fake) WaitForTimers(ctx context.Context, n int) error {
 	for {
 		f.mu.Lock()

@@ -15,15 +15,19 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// Answer is what a node has answered to a question of [Engine.Observe], [Engine.Remove] or [Engine.Probe].
+// Answer is the answer of a node to a question of [Engine.Observe], [Engine.Attach], [Engine.Remove] or [Engine.Probe].
 type Answer struct {
-	form.Observation                    // of an observation; of the others the Answer alone
-	Kind             Kind               // of the lock that was seen
-	Sharers          []form.Observation // who shares the lock that was seen, the one that ends first in front, or was removed from it
-	Err              error              // why the Answer is not Yes; nodeerr.ErrUnanswered or ErrUnneeded if there is none
+	form.Observation      // after Remove and Probe only its Answer counts
+	Kind             Kind // the kind of the lock that was observed
+	// Sharers are the holders that share the lock, the one that ends first in front. After Remove they are the holders
+	// that were removed.
+	Sharers []form.Observation
+	// Err is why the Answer is not Yes. If the node has not answered, it is nodeerr.ErrUnanswered or nodeerr.ErrUnneeded.
+	Err error
 }
 
-// shared takes the first answer of a node, and reports whether it shows a lock that several share: who does is the next question.
+// shared records the kind of the lock that an answer shows. It returns true if this is the first answer of the node and
+// several share the lock. Then the next question is about its sharers.
 func (a *Answer) shared() bool {
 	first := !a.Kind.Several()
 	if a.Answer == quorum.Yes {
@@ -32,17 +36,18 @@ func (a *Answer) shared() bool {
 	return first && a.Kind.Several()
 }
 
-// Those who share a lock are read in pages, each of which shows the last of the one before again, as some may leave meanwhile. Of one
-// node MostSharers are read at most.
+// The holders that share a lock are read in pages. Each page begins with the last holders of the page before, because
+// some may leave meanwhile. At most MostSharers are read from one node.
 const (
 	MostSharers = 2048
 	overlap     = form.MostSharers / 4
 )
 
-// Observe asks all nodes what a key holds, and those where several share the lock, who does. A replica, which holds what another node
-// does, has the error of code READONLY. If it is tracked, nodes push the next change ([Engine.Watch]).
+// Observe asks all nodes for the value of a key. If several share the lock on a node, Observe asks that node for the
+// holders too. A replica only copies the keys of another node, so its answer is the error of code READONLY. If tracked
+// is true, the nodes push the next change of the key ([Engine.Watch]).
 //
-// Like the others it waits for the answers, until ctx ends or the Engine is closed.
+// Like Attach, Remove and Probe, Observe waits for the answers until ctx ends or the Engine is closed.
 func (g *Engine) Observe(ctx context.Context, key string, tracked bool) []Answer {
 	sharers, skip := make([][]form.Observation, len(g.Nodes)), make([]int, len(g.Nodes))
 	first := g.Form.ObserveMaster(key)
@@ -72,13 +77,15 @@ func (g *Engine) Observe(ctx context.Context, key string, tracked bool) []Answer
 	})
 }
 
-// Attach asks all nodes whether they hold a token, alone or among those who share the lock, for a lease that counts from grant.Start. The
-// lease lasts for longest if the key has no TTL.
+// Attach asks all nodes whether they hold a token, in the key itself or among the tokens of its sharers. The lease
+// counts from grant.Start. It lasts for longest if the key has no TTL.
 func (g *Engine) Attach(
 	ctx context.Context, key, token string, grant quorum.Grant, longest time.Duration,
 ) (attach *lock.Attach, outcome quorum.Outcome, answers []Answer) {
 	attach, outcome = lock.NewAttach(len(g.Nodes), form.ID{Key: key, Token: token}, grant, longest), quorum.Undecided
-	answers = g.poll(ctx, g.all(g.Form.ObserveMaster(key)), func(i int, a *Answer, reply *wire.Reply) (next *wire.Command, enough bool) {
+	answers = g.poll(ctx, g.all(g.Form.ObserveMaster(key)), func(
+		i int, a *Answer, reply *wire.Reply,
+	) (next *wire.Command, enough bool) {
 		if next, outcome = attach.Observed(g.Clock, i, a.Observation, reply.Server); next != nil {
 			a.Kind = form.KindOf(a.Value)
 			return next, false
@@ -94,17 +101,21 @@ func (g *Engine) Attach(
 	return attach, outcome, answers
 }
 
-// Remove deletes on each node what Observe has seen there, if anything. Of those who share a lock it removes each one that was seen, and at
-// last the key if nobody shares it: who has come since stays. The answer is Yes if any was there, and has the Sharers that were. The answer
-// of a node that is not asked is not there.
+// Remove deletes from each node the lock that Observe has seen there, if any. If several share the lock, Remove takes
+// out each holder that was seen. Then it deletes the key if no other holder shares it: a holder that came meanwhile
+// stays.
+//
+// The answer of a node is Yes if the node deleted something, with the removed holders as its Sharers. An answer to a
+// deletion that is not yes or no counts instead. A node that is not asked gets an Answer with the Err
+// nodeerr.ErrUnanswered.
 func (g *Engine) Remove(ctx context.Context, key string, seen []Answer) []Answer {
 	var all []question
-	removals := make([]int, len(seen)) // of each node
+	removals := make([]int, len(seen)) // for each node
 	for i := range seen {
 		if a := &seen[i]; a.Answer == quorum.Yes && ctx.Err() == nil && g.closing.Err() == nil {
 			last := a.Observation
 			if a.Kind.Several() {
-				last = form.Observation{} // nobody's
+				last = form.Observation{} // without a token: the key goes if nobody shares it
 			}
 			for _, s := range append(slices.Clip(a.Sharers), last) {
 				c := new(wire.Command)
@@ -125,7 +136,8 @@ func (g *Engine) Remove(ctx context.Context, key string, seen []Answer) []Answer
 	return removed
 }
 
-// removal is what the answers of a node come to: one about each of those who share the lock, and the last about the key.
+// removal returns the sum of the answers of a node. Each sharer has one answer, and the last answer is about the key.
+// An answer that is not yes or no prevails over all others, and a yes prevails over a no.
 func removal(sharers []form.Observation, answers []Answer) Answer {
 	sum := answers[len(answers)-1]
 	var gone []form.Observation
@@ -145,7 +157,9 @@ func removal(sharers []form.Observation, answers []Answer) Answer {
 func (g *Engine) Probe(ctx context.Context, prefix string) (would bool, answers []Answer) {
 	yes, need := 0, quorum.Majority(len(g.Nodes))
 	_, numbered := g.Form.(form.Numbered)
-	answers = g.poll(ctx, g.all(form.Probe(prefix, g.Self, numbered)), func(_ int, a *Answer, _ *wire.Reply) (next *wire.Command, enough bool) {
+	answers = g.poll(ctx, g.all(form.Probe(prefix, g.Self, numbered)), func(
+		_ int, a *Answer, _ *wire.Reply,
+	) (next *wire.Command, enough bool) {
 		if a.Answer == quorum.Yes {
 			yes++
 		}
@@ -154,13 +168,13 @@ func (g *Engine) Probe(ctx context.Context, prefix string) (would bool, answers 
 	return yes >= need, answers
 }
 
-// question is what one node is asked.
+// question is a command for one node.
 type question struct {
 	node int
 	cmd  *wire.Command
 }
 
-// all asks every node the same.
+// all returns a question for each node, with the same command.
 func (g *Engine) all(cmd *wire.Command) []question {
 	all := make([]question, len(g.Nodes))
 	for i := range all {
@@ -169,7 +183,7 @@ func (g *Engine) all(cmd *wire.Command) []question {
 	return all
 }
 
-// received takes the replies to questions, and has room for one to each.
+// received is the channel for the replies to questions. It has room for one reply to each.
 type received chan reply
 
 type reply struct {
@@ -181,15 +195,18 @@ type reply struct {
 func (r received) Reply(tag wire.Tag, answer *wire.Reply) { r <- reply{int(tag.Serial), *answer} }
 
 func (g *Engine) ask(since time.Time, i int, q question, to received) {
-	tag := wire.Tag{Serial: uint32(i), Node: uint16(q.node)} //nolint:gosec // these are few
+	tag := wire.Tag{Serial: uint32(i), Node: uint16(q.node)} //nolint:gosec // there are few questions and nodes
 	if err := g.Nodes[q.node].Send(since, q.cmd, to, tag); err != nil {
 		to.Reply(tag, wire.Unsent(err))
 	}
 }
 
-// poll asks questions, and waits for the answers. check is passed each, and returns what the node is asked next in the place of that question,
-// or true if the answers are enough; nil waits for all.
-func (g *Engine) poll(ctx context.Context, questions []question, check func(int, *Answer, *wire.Reply) (next *wire.Command, enough bool)) []Answer {
+// poll sends questions, and waits for the answers. It calls check with each answer. If check returns a next command,
+// poll sends it to the same node, and its answer takes the place of the present one. If check returns true, the answers
+// are enough. Without check, poll waits for all answers.
+func (g *Engine) poll(
+	ctx context.Context, questions []question, check func(int, *Answer, *wire.Reply) (next *wire.Command, enough bool),
+) []Answer {
 	replies := make(received, len(questions))
 	answers, servers, answered := make([]Answer, len(questions)), make([]string, len(g.Nodes)), map[int]bool{}
 	since := time.Now()

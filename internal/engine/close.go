@@ -2,11 +2,11 @@ package engine
 
 import "sync"
 
-// An Engine ends in two steps. Close refuses later calls, ends those that wait, and waits for what is under way. What a function of Do
-// still needs goes on: the renewals of its lock, its release, and the nodes. Whoever finds no function running after Close, which is Close
-// itself or the last of the functions, ends that too.
+// An Engine ends in two steps. Close refuses later calls, ends the calls that wait, and waits for the calls under way.
+// Functions of Do may still run then. The renewals of their locks, their releases and the nodes go on for them. If no
+// function runs, Close ends these too. Otherwise the last function that returns ends them.
 
-// Close returns when only functions run.
+// Close closes the Engine. It returns when nothing of the Engine runs any longer, except functions of Do.
 func (g *Engine) Close() {
 	g.mu.Lock()
 	g.stop()
@@ -14,15 +14,16 @@ func (g *Engine) Close() {
 	g.mu.Unlock()
 	g.renewals.stop()
 	g.calls.Wait()
-	if !running { // nor has one begun since
+	if !running { // no function has begun since
 		g.end()
 	}
 }
 
-// Ended returns a channel that is closed when nothing runs after Close, functions included.
+// Ended returns a channel that is closed after Close, when nothing of the Engine runs any longer, functions included.
 func (g *Engine) Ended() <-chan struct{} { return g.ended }
 
-// BeginFunction counts a function that holds h, until EndFunction. It returns false if the Engine has been closed.
+// BeginFunction counts a function of Do that holds h, until EndFunction. It returns false if the Engine has been
+// closed.
 func (g *Engine) BeginFunction(h *Held) bool {
 	h.Enter()
 	defer h.Exit()
@@ -36,11 +37,12 @@ func (g *Engine) BeginFunction(h *Held) bool {
 	return true
 }
 
-// EndFunction releases the lock of a function that has returned. Behind the last function it ends the Engine, if that has been
-// closed.
+// EndFunction calls release, which releases the lock of a function that has returned. If the Engine has been closed and
+// this was the last function, EndFunction ends the Engine.
 func (g *Engine) EndFunction(h *Held, release func()) {
 	g.mu.Lock()
-	awaited := g.Own && g.closing.Err() == nil // by Close, which closes the nodes behind it
+	// A Close that comes now waits for the release, because it closes the nodes afterwards.
+	awaited := g.Own && g.closing.Err() == nil
 	if awaited {
 		g.functions--
 		g.calls.Add(1)
@@ -60,7 +62,7 @@ func (g *Engine) EndFunction(h *Held, release func()) {
 	last := closed && g.functions == 0
 	g.mu.Unlock()
 	if closed {
-		g.renewals.await(h) // nobody else waits for one that is under way
+		g.renewals.await(h) // nobody else waits for a renewal that is under way
 	}
 	if last {
 		g.calls.Wait()
@@ -68,20 +70,21 @@ func (g *Engine) EndFunction(h *Held, release func()) {
 	}
 }
 
-// end ends what the nodes do for the Engine, when nobody waits and no function runs. It may be called again.
+// end ends the notifications of the nodes, and discards the entries. If the nodes belong to the Engine, end closes
+// them. No call waits and no function runs then. end may be called again.
 func (g *Engine) end() {
 	defer g.endOnce.Do(func() { close(g.ended) })
 	for _, n := range g.Nodes {
-		if g.listening.Load() { // from Close on that does not change
+		if g.listening.Load() { // it does not change after Close
 			n.Unlisten(g)
 		}
-		n.Unreport(g.reporter) // nobody hears of it that the nodes are closed
+		n.Unreport(g.reporter) // so the reporter does not hear that the nodes are closed below
 	}
 	g.names.close()
 	if g.Own {
-		var closing sync.WaitGroup // at the same time, since each may take its timeout
+		var closing sync.WaitGroup // the nodes are closed at the same time, because each may take its timeout
 		for _, n := range g.Nodes {
-			closing.Go(func() { _ = n.Close() }) // always nil
+			closing.Go(func() { _ = n.Close() }) // the error is always nil
 		}
 		closing.Wait()
 	}

@@ -1,7 +1,8 @@
-// Package engine does what package lock decides, over a set of nodes: it sends the commands, runs the timers, and takes what the nodes
-// answer and push. All that happens to one name goes through the mutex of its [Entry], which is held until what came of it is done.
+// Package engine carries out the decisions of package lock over a set of nodes. It sends the commands, runs the timers,
+// and handles the answers and pushes of the nodes. Each input about a name takes the mutex of its [Entry]. The mutex is
+// held until the Acts that follow from the input are carried out.
 //
-// Functions whose names end with Locked are for callers who have the mutex.
+// Functions whose names end with Locked are for callers that hold the mutex.
 package engine
 
 import (
@@ -18,31 +19,31 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// What the program has to name of the packages below.
+// These are the types of the packages below that the program has to name. The program is package redlock.
 type (
 	// Node is one server.
 	Node = node.Node
-	// Health is how a node is connected.
+	// Health is the state of a node's connection.
 	Health = node.Health
-	// Rules are the same for all names.
+	// Rules are the rules for all names of an Engine.
 	Rules = lock.Rules
-	// Pace is how fast calls try again.
+	// Pace is how often the nodes are asked while a call waits.
 	Pace = lock.Pace
 	// Call is a call that takes a lock.
 	Call = lock.Call
-	// Want is what a holder asks for.
+	// Want is the lock that a holder asks for: its TTL, its kind and so on.
 	Want = lock.Want
-	// Observation is what a node has shown of a lock.
+	// Observation is what a node has shown of a key.
 	Observation = form.Observation
-	// Passing is about data of another program that has a TTL.
+	// Passing is why a node does not grant a lock while data of another program with a TTL is in the way.
 	Passing = form.Passing
-	// Kind is what a lock keeps out.
+	// Kind is the kind of a lock. It decides which other locks of the name the lock keeps out.
 	Kind = form.Kind
-	// Stuck is about keys without a TTL.
+	// Stuck is the report that keys without a TTL have been in the way for long.
 	Stuck = lock.Stuck
 )
 
-// The constants of these.
+// These are constants of the same packages.
 const (
 	Others      = lock.Others
 	None        = lock.None
@@ -55,76 +56,83 @@ const (
 	MinKeep     = form.MinKeep
 )
 
-// Config is what an Engine works with. Of the Rules the program sets Wall, Self, Drift and Pace, and Form for another lock than the plain
-// one and that with Fencing. New sets the others.
+// Config is the settings of an Engine. Of the Rules the program sets Wall, Self, Drift and Pace. It leaves Form nil for
+// plain locks and for locks with Fencing. New sets the others, except Broken, which is for tests.
 type Config struct {
 	Rules
 	Nodes   []*Node
-	Own     bool // nobody else uses the nodes: they are closed at the end
+	Own     bool // the nodes belong to the Engine, which closes them at its end
 	Fencing bool
-	Keep    time.Duration // how long counters of fencing tokens stay
+	Keep    time.Duration // for how long counters of fencing tokens are kept
 	Clock   clock.Clock
 	Events  Events
 }
 
-// Events is what the program hears of an Engine. None of its methods may block.
+// Events is how the Engine notifies the program. None of its methods may block.
 type Events interface {
-	// The caller of these has the mutex of a name: they may put an event into a queue, and must run no user code.
+	// The Engine calls the following methods while it holds the mutex of a name. They may put an event into a queue, and
+	// must run no user code.
 
-	// Voted reports what a node has answered in time to which command of a round, and why it is not yes.
+	// Voted reports the answer of a node to the command of a round, if it came in time. command is the name of the Redis
+	// command, or "" if none was sent. err is why the answer is not yes.
 	Voted(r *Round, node int, answer quorum.Answer, command string, err error)
-	// Raising reports that a node is asked to raise the number that it has granted.
+	// Raising reports that a node is asked to replace the number that it has granted by a higher one. If the lock has a
+	// slot, the node is asked to take back the slot that it has granted. number is the token or the slot of the majority.
 	Raising(r *Round, node int, granted, number uint64)
-	// Settled reports the outcome of a round that acquires, which is not Undecided.
+	// Settled reports the outcome of a round that acquires. It is never Undecided.
 	Settled(r *Round)
-	// Over reports that a lock is over, and not by a release. Its holder has a Since, which Over sets to 0.
+	// Over reports that a lock has ended, but not by a release. Its holder has a Since, which Over sets to 0.
 	Over(h *Held, how quorum.Ending)
-	// Refused reports that the wait of a call has ended, as data of another program is in the way that stays.
+	// Refused reports that the wait of a call has ended, because data of another program is in the way and stays.
 	Refused(w *Waiter)
 	// Stuck reports that keys without a TTL have been in the way for long.
 	Stuck(key string, s *Stuck)
 	// Turn reports that this process has passed its turn to the first of the processes that wait, or has received it.
+	// waiting is how many processes wait behind the one that has the turn now.
 	Turn(key string, waiting int, received bool)
 
-	// Began reports that a round begins, so that the program may set Began; that of a renewal, so that it may set Of. The caller may have a
-	// mutex, or not.
+	// Began reports that a round begins, so that the program may set Began of the round. If the round is a renewal, the
+	// program may set Of. The Engine calls Began with or without a mutex.
 	Began(r *Round)
 
-	// The caller of these has no mutex.
+	// The Engine calls the following methods without a mutex.
 
-	// Ended reports the outcome of a round, which is not Undecided, before the wait for it ends.
+	// Ended reports the outcome of a round before the wait for it ends. It is never Undecided.
 	Ended(r *Round)
 	// WaitsLong reports that calls have waited for a name for as long as [Entry.NoteWait] said.
 	WaitsLong(e *Entry)
 	// Healed reports that a node has deleted a key without a TTL.
 	Healed(key string, node int)
-	// Opposed takes the message that a call of another process waits for one key, and holds another.
+	// Opposed reports a message of another process. One of its calls waits for the key wanted, and holds the lock of the
+	// key held.
 	Opposed(wanted, held string)
 }
 
-// Engine does what is to be done about all names.
+// Engine is a set of nodes, with the locks and calls of all names on them.
 type Engine struct {
 	Config
 
 	fenced    form.Fenced
 	served    atomic.Bool     // a majority of the nodes has answered
 	listening atomic.Bool     // the nodes report changes and messages
-	closing   context.Context // ends with Close, under mu
+	closing   context.Context // ends with Close, which ends it under mu
 	stop      context.CancelFunc
-	reporter  node.Reporter // nil: nobody is notified how the nodes are connected
+	reporter  node.Reporter // is notified of the health of the nodes; nil if nobody is
 	names     names
 	watches   watches
-	sweeps    []atomic.Int32 // of node i: how many times all keys were to be observed since a sweep over them began; 0 if none is under way
-	renewals  renewals
+	// sweeps[i] is how many times an observation of all keys on node i was requested since a sweep over them began. 0
+	// means that no sweep is under way.
+	sweeps   []atomic.Int32
+	renewals renewals
 
 	mu        sync.Mutex
-	calls     sync.WaitGroup // calls under way, and what runs beside them, except functions of Do
-	functions int            // that run
-	ended     chan struct{}  // closed after Close, when none of them runs, nor anything else of the Engine
+	calls     sync.WaitGroup // calls under way, and other work that Close waits for; functions of Do do not count
+	functions int            // how many functions of Do run
+	ended     chan struct{}  // closed after Close, when no function and nothing else of the Engine runs
 	endOnce   sync.Once
 }
 
-// New makes an Engine. It is the program's to check the Config.
+// New makes an Engine. The program has to check the Config before.
 func New(c Config) *Engine {
 	g := &Engine{Config: c, sweeps: make([]atomic.Int32, len(c.Nodes)), ended: make(chan struct{})}
 	for _, n := range c.Nodes {
@@ -145,7 +153,7 @@ func New(c Config) *Engine {
 	return g
 }
 
-// ReportHealth has r notified how the nodes are connected, until the end of the Engine.
+// ReportHealth makes the nodes notify r of their health, until the end of the Engine.
 func (g *Engine) ReportHealth(r node.Reporter) {
 	g.reporter = r
 	for i, n := range g.Nodes {
@@ -159,7 +167,7 @@ func (g *Engine) Served() bool { return g.served.Load() }
 // Closing returns a context that ends with Close.
 func (g *Engine) Closing() context.Context { return g.closing }
 
-// Reserved reports whether no lock may have a key.
+// Reserved reports whether a key is reserved: no lock may have it.
 func Reserved(key string) bool { return form.Reserved(key) }
 
 // Begin counts a call, until End. It returns false if the Engine has been closed.
@@ -173,5 +181,5 @@ func (g *Engine) Begin() bool {
 	return true
 }
 
-// End ends what Begin began.
+// End ends a call that Begin has counted.
 func (g *Engine) End() { g.calls.Done() }

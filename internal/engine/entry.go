@@ -10,19 +10,20 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// usualNodes is for how many nodes there is room on the stack.
+// usualNodes is the number of nodes for whose Acts there is room on the stack.
 const usualNodes = 7
 
-// Entry is what an Engine has of one name. It carries out what a lock.Name, its rounds and its locks ask for.
+// Entry is one name of an Engine. It carries out the Acts of its lock.Name, and of the rounds and locks of the name.
 type Entry struct {
 	engine *Engine
-	// mu is also that of the rounds and the locks of the name. It is held while commands are sent. Nobody takes the mutexes of two
-	// entries.
-	mu      sync.Mutex
-	Name    lock.Name // which the program may ask; what it does goes through the Entry
-	Waiting *Waiting  // nil before a call has waited
-	gone    bool      // the Engine has discarded it; the locks and rounds that it had go on
-	settled *Round    // the first of the rounds that have ended since mu was taken; each knows the next
+	// mu also guards the rounds and the locks of the name. It is held while commands are sent. No goroutine holds the
+	// mutexes of two entries.
+	mu sync.Mutex
+	// The program may call methods of Name that return no Acts. The Entry calls the others.
+	Name    lock.Name
+	Waiting *Waiting // nil before a call has waited
+	gone    bool     // the Engine has discarded the entry; its locks and rounds go on
+	settled *Round   // the first of the rounds that ended since mu was taken; Round.next is the next one
 }
 
 // Enter takes the mutex.
@@ -41,8 +42,9 @@ func (e *Entry) Exit() {
 	}
 }
 
-// LingerLocked lets other goroutines go first if a release now would pass the turn early. When a lock goes from waiter to waiter, the
-// release of the one and the acquire of the next are answered together: the first may be about to join again.
+// LingerLocked lets other goroutines run first if a release now would pass the turn too early. It releases the mutex
+// meanwhile. When a lock goes from waiter to waiter, the release of one holder and the acquire of the next are answered
+// together. So the first holder may be about to join the queue again.
 func (e *Entry) LingerLocked() {
 	if e.Name.Deserted() {
 		e.Exit()
@@ -51,7 +53,7 @@ func (e *Entry) LingerLocked() {
 	}
 }
 
-// goneLocked ends what goes on by itself.
+// goneLocked records that the Engine has discarded the entry, and stops its timers.
 func (e *Entry) goneLocked() {
 	e.gone = true
 	if e.Waiting != nil {
@@ -59,12 +61,13 @@ func (e *Entry) goneLocked() {
 	}
 }
 
-// doLocked carries out what has come of an input. A node that does not take a command has answered.
+// doLocked carries out the Acts that follow from an input. If a node does not accept a command, that counts as its
+// answer.
 func (e *Entry) doLocked(acts []lock.Act) {
 	if len(acts) == 0 {
 		return
 	}
-	var since time.Time // of all that is sent, as one reading of the clock is enough
+	var since time.Time // the start of all commands, because one reading of the clock is enough
 	var unsent []int
 	for i := 0; i < len(acts); i++ {
 		act := &acts[i]
@@ -124,7 +127,7 @@ func (e *Entry) refusedLocked(acts []lock.Act, act *lock.Act, reply *wire.Reply)
 	return e.Name.Answered(acts, act.Tag, reply)
 }
 
-// actLocked does what is not the sending of a command of the lock.
+// actLocked carries out an Act other than Send.
 func (e *Entry) actLocked(act *lock.Act) {
 	switch act.What {
 	case lock.End:
@@ -160,9 +163,9 @@ func (e *Entry) actLocked(act *lock.Act) {
 	}
 }
 
-// wakeLocked has tick called at an instant.
+// wakeLocked makes the timer call tick at an instant.
 func (e *Entry) wakeLocked(at time.Time) {
-	if e.Waiting == nil || e.gone { // nobody waits
+	if e.Waiting == nil || e.gone { // no call waits
 		return
 	}
 	w, wait := e.Waiting, at.Sub(e.engine.Clock.Now())
@@ -181,7 +184,7 @@ func (e *Entry) tick() {
 	e.Exit()
 }
 
-// Reply implements [wire.Receiver] for what the calls that wait are about.
+// Reply implements [wire.Receiver] for the commands of the queue: observations, and deletions of keys without a TTL.
 func (e *Entry) Reply(tag wire.Tag, reply *wire.Reply) {
 	if tag.What == lock.Heal && reply.Answer == quorum.Yes {
 		e.engine.Events.Healed(e.Name.Key(), int(tag.Node))

@@ -11,69 +11,73 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// Held is a lock that the nodes have granted. It is in the hands of one holder after the other. It is made in place, and all of it is under
-// the mutex of the entry.
+// Held is a lock that the nodes have granted. One holder has it after the other. A Held is made in place. The mutex of
+// the entry guards all fields but place and due.
 type Held struct {
 	*Entry
-	Lease  lock.Lease // which the program may ask; what it does goes through the Held, which is the receiver
-	First  Holder     // who has taken it
-	Holder *Holder    // who has it now
-	Loss   *error     // what the program has made of how it ended, if not by a release; nil while nobody has asked
+	// The program may call methods of Lease that return no Acts. The Held calls the others, and receives the replies.
+	Lease  lock.Lease
+	First  Holder  // the holder that took the lock
+	Holder *Holder // the holder that has the lock now
+	Loss   *error  // the program's error for an end that is no release; nil until it is asked for
 
-	functions int32         // of Do, that hold it
-	place     int32         // 1 + its index in dueLocks; 0 if it is not there. It is under the mutex of renewals
-	due       time.Duration // of the next renewal, since the renewals began. It is under the mutex of renewals
-	over      *over         // made when somebody asks for it
+	functions int32         // how many functions of Do hold the lock
+	place     int32         // 1 + the index in dueLocks, or 0 if the lock is not there; under renewals.mu
+	due       time.Duration // when the lock is due in renewals, counted from renewals.epoch; under renewals.mu
+	over      *over         // nil until it is needed
 }
 
-// Holder is a call that has got the lock, and the handles that belong to it. It is under the mutex of the lock.
+// Holder is a call that has got the lock, with the handles that belong to it. The mutex of the lock guards it.
 type Holder struct {
 	Want  Want
-	Owner string // who it is, if that is known without a context; "" if not
-	Of    any    // the call of the program; nil if none is told of it
-	Fence uint64 // 0 without fencing
-	// Since is from when on the program waits to hear of the end, in its own time; 0 if it does not. It hears of the end once.
+	Owner string // the id of the owner, for calls that pass no context; "" if the program has given none
+	Of    any    // the program's own value for the call; nil if it keeps none
+	Fence uint64 // the fencing token, or 0 without fencing
+	// Since is when the program began to wait for the end of the lock, in the program's own time. 0 means that it does not
+	// wait. The program is notified of the end once.
 	Since time.Duration
 }
 
-// awaited reports whether the program waits to hear of the end: a renewal that ends leaves it to a timer to notice that.
+// awaited reports whether the program waits to hear of the end. Then a timer has to notice the end if the renewals
+// stop.
 func (by *Holder) awaited() bool { return by.Since > 0 }
 
-// over ends with the lease.
+// over is a context that ends with the lease.
 type over struct {
 	own
-	timer clock.Timer // for the deadline, and then for the end of the grace
+	timer clock.Timer // fires at the deadline, and then at the end of the grace
 }
 
 // Hold is what one handle has of a Held.
 type Hold struct {
 	quorum.Hold
-	Renews bool // it is this handle that has the lock renewed
-	inTime bool // it was ended while nobody else could have the lock
-	own    *own // made when somebody asks for it
+	Renews bool // this handle began the renewals of the lock
+	inTime bool // the hold was ended while nobody else could have the lock
+	own    *own // nil until its context is asked for
 }
 
-// own ends with the hold of a handle, and with the lock.
+// own is a context that ends with the hold of a handle, or with the lock.
 type own struct {
 	context.Context
 	end context.CancelFunc
 }
 
-// AdoptLocked makes h a lock that another has taken, for its first holder.
+// AdoptLocked makes h a lock that somebody else has taken, and returns the hold of its first holder.
 func (e *Entry) AdoptLocked(h *Held, id form.ID, lease quorum.Lease) quorum.Hold {
 	h.Entry, h.Holder = e, &h.First
 	e.Name.Adopt(&h.Lease, id, &h.First.Want, lease, h)
 	return h.firstLocked()
 }
 
-// firstLocked returns the hold of the first holder.
+// firstLocked begins the renewals, if the first holder wants them, and returns the hold of that holder.
 func (h *Held) firstLocked() quorum.Hold {
 	h.First.Fence = h.Lease.Fence()
 	h.ArmLocked()
 	return h.Lease.Hold()
 }
 
-// HeldBy returns the lock that an owner holds, and as which holder; nil if none does.
+// HeldBy returns the lock of a key that an owner holds, and the Holder that belongs to the owner. Both are nil if the
+// owner does not hold the lock.
 func (g *Engine) HeldBy(owner, key string) (*Held, *Holder) {
 	e := g.Find(key)
 	if e == nil {
@@ -88,15 +92,15 @@ func (g *Engine) HeldBy(owner, key string) (*Held, *Holder) {
 	return nil, nil
 }
 
-// Has reports whether a holder has the lock still.
+// Has reports whether a holder still has the lock.
 func (h *Held) Has(by *Holder) bool {
 	h.Enter()
 	defer h.Exit()
 	return h.Holder == by && h.AtLocked(h.Now()) == quorum.NotEnded
 }
 
-// AwaitLocked records that the program waits to hear of the end, since a time of its own. The end is noticed though nobody asks how the lock
-// stands.
+// AwaitLocked records that the program waits to hear of the end, since a time of its own. It schedules a check at the
+// deadline if nothing else would notice the end. So the end is reported even if no call asks for the state of the lock.
 func (h *Held) AwaitLocked(by *Holder, since time.Duration) {
 	by.Since = since
 	if h.Lease.Renewal == nil && h.over == nil {
@@ -106,8 +110,8 @@ func (h *Held) AwaitLocked(by *Holder, since time.Duration) {
 	h.AtLocked(h.Now())
 }
 
-// UnderWayLocked returns what is closed when an extension that is under way has ended, or when all nodes have answered the acquire; nil if
-// neither is to be waited for.
+// UnderWayLocked returns a channel that is closed when the last extension under way has ended. Without an extension it
+// is closed when all nodes have answered the acquire. UnderWayLocked returns nil if neither is under way.
 func (h *Held) UnderWayLocked() <-chan struct{} {
 	if extend, is := h.Lease.Extending().(*Round); is {
 		return extend.Done()
@@ -118,14 +122,16 @@ func (h *Held) UnderWayLocked() <-chan struct{} {
 	return nil
 }
 
-// FailedLocked returns the last extension if it has failed, when it began, and whether it was a renewal; nil if it has not.
+// FailedLocked returns the last extension that failed, if none has succeeded since. Otherwise it returns the extension
+// whose outcome is not known yet, if there is one. It also returns when that extension began, and whether it is a
+// renewal. r is nil if there is no such extension.
 func (h *Held) FailedLocked() (r *Round, began time.Time, renewal bool) {
 	of, began, renewal := h.Lease.Failed()
 	r, _ = of.(*Round)
 	return r, began, renewal
 }
 
-// Now returns the time.
+// Now returns the time of the Engine's clock.
 func (h *Held) Now() time.Time { return h.engine.Clock.Now() }
 
 // Reply implements [wire.Receiver] for observations.
@@ -135,9 +141,9 @@ func (h *Held) Reply(tag wire.Tag, reply *wire.Reply) {
 	h.Exit()
 }
 
-// AtLocked returns how the lease stands, and ends over with it. If the deadline ended the lease, the timer goes on,
-// because tick still has to clean up. A holder who stops in the grace has not lost the lock, so its end is reported when the grace is
-// over, or by the release.
+// AtLocked returns how the lease stands, and ends over if the lease has ended. If the deadline ended the lease, the
+// timer goes on, because tick still has to clean up. A holder that stops within the grace has not lost the lock. So its
+// end is reported when the grace is over, or by the release.
 func (h *Held) AtLocked(now time.Time) quorum.Ending {
 	ending := h.Lease.At(now)
 	if ending != quorum.NotEnded && h.over != nil {
@@ -159,7 +165,8 @@ func (h *Held) StandsLocked(hold *Hold, now time.Time) quorum.Ending {
 	return hold.At(now)
 }
 
-// Stands returns how the lock stands for a handle, and whether nobody else can have it, or could when the hold ended.
+// Stands returns how the lock stands for a handle. exclusive reports whether nobody else can have the lock. If the hold
+// has ended, exclusive reports whether nobody else could have it at that moment.
 func (h *Held) Stands(hold *Hold) (ending quorum.Ending, exclusive bool) {
 	h.Enter()
 	defer h.Exit()
@@ -170,7 +177,7 @@ func (h *Held) Stands(hold *Hold) (ending quorum.Ending, exclusive bool) {
 	return h.StandsLocked(hold, now), h.Lease.Exclusive(now)
 }
 
-// Context returns a context that ends with a hold, and with the lock.
+// Context returns a context that ends with a hold, or with the lock.
 func (h *Held) Context(hold *Hold) context.Context {
 	h.Enter()
 	defer h.Exit()
@@ -185,7 +192,7 @@ func (h *Held) Context(hold *Hold) context.Context {
 	return hold.own.Context
 }
 
-// OverLocked returns a context that ends with the lock. From then on its end is noticed though nobody asks.
+// OverLocked returns a context that ends with the lock. From the first call on, a timer notices the end of the lock.
 func (h *Held) OverLocked() context.Context {
 	if h.over == nil {
 		h.over = &over{}
@@ -197,7 +204,7 @@ func (h *Held) OverLocked() context.Context {
 	return h.over.Context
 }
 
-// tick runs at what was the deadline, or the end of the grace, when the timer was set.
+// tick is called by the timer of over. The timer was set to the deadline at that time, or to the end of the grace.
 func (h *Held) tick() {
 	h.Enter()
 	if again, now := h.noticeLocked(), h.Now(); !again.IsZero() {
@@ -206,16 +213,16 @@ func (h *Held) tick() {
 	h.Exit()
 }
 
-// noticeLocked looks whether the lock is over, and returns when to look again; zero means never. It sends the release if the lock may
-// have left keys, and waits for no answer.
+// noticeLocked checks whether the lock is over, and returns when to check again, or zero for never. If the lock is over
+// and may have left keys, noticeLocked sends the release. Nobody waits for the answers.
 func (h *Held) noticeLocked() (again time.Time) {
 	now := h.Now()
 	switch {
-	case h.AtLocked(now) == quorum.NotEnded: // extended meanwhile
+	case h.AtLocked(now) == quorum.NotEnded: // it was extended meanwhile
 		again = h.Lease.Deadline()
 	case h.Lease.InGrace(now):
 		again = h.Lease.ExclusiveUntil()
-		h.OverLocked() // the release has to wait for tick
+		h.OverLocked() // its tick sends the release after the grace
 	}
 	h.doLocked(h.Name.CleanUp(nil, &h.Lease))
 	return again

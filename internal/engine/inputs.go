@@ -8,7 +8,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/token"
 )
 
-// AskLocked begins a round in which a call takes the lock, under a token or a random one, for a call of the program.
+// AskLocked begins a round in which a call takes the lock. The round has the token, or a random one if token is "". of
+// is the program's own value for the call.
 func (e *Entry) AskLocked(c *Call, token string, of any) *Acquire {
 	a := new(Acquire)
 	a.Of = of
@@ -19,7 +20,7 @@ func (e *Entry) AskLocked(c *Call, token string, of any) *Acquire {
 	return a
 }
 
-// token returns the token of a round: a random one in the place of "".
+// token returns the token of a round: made, or a random one with the metadata if made is "".
 func (g *Engine) token(made, metadata string) string {
 	if made != "" {
 		return made
@@ -27,20 +28,20 @@ func (g *Engine) token(made, metadata string) string {
 	return token.WithMetadata(token.Random(g.Self), metadata)
 }
 
-// WonLocked makes h what the round of a call has won, for its first holder, and returns that one's hold.
+// WonLocked makes h the lock that the round of a call has won, and returns the hold of its first holder.
 func (e *Entry) WonLocked(a *Acquire, c *Call, h *Held) quorum.Hold {
 	h.Entry, h.Holder = e, &h.First
 	e.doLocked(e.Name.Won(nil, c, &h.First.Want, &a.acquire, &h.Lease, h))
 	return h.firstLocked()
 }
 
-// LostLocked records that the round of a call was not won. A call that waits goes on.
+// LostLocked records that the round of a call was not won. A call that waits goes on waiting.
 func (e *Entry) LostLocked(a *Acquire, c *Call) { e.doLocked(e.Name.Lost(nil, c, &a.acquire)) }
 
-// SplitLocked reports whether the round is lost, and another may win: see [quorum.Acquire.Split].
+// SplitLocked reports whether the round is lost and another round may win: see [quorum.Acquire.Split].
 func (a *Acquire) SplitLocked() bool { return a.acquire.Votes().Split() }
 
-// NewExtend makes a round that extends the lock, for a call of the program.
+// NewExtend makes a round that extends the lock. of is the program's own value for the call.
 func (h *Held) NewExtend(of any) *Extend {
 	x := new(Extend)
 	x.Of = of
@@ -48,7 +49,8 @@ func (h *Held) NewExtend(of any) *Extend {
 	return x
 }
 
-// Extend asks for a TTL for a handle, in a round that NewExtend has made, when the extensions before it have ended.
+// Extend asks for a TTL for a handle, in a round that NewExtend has made. The round begins when the extensions before
+// it have ended.
 func (h *Held) Extend(x *Extend, ttl time.Duration, hold *Hold) {
 	var room [usualNodes]lock.Act
 	h.Enter()
@@ -65,7 +67,7 @@ func (h *Held) goOnLocked() {
 	}
 }
 
-// RenewFromNow changes what the holder wants: whether the lock is renewed, and until when, counted from now.
+// RenewFromNow changes whether the holder wants the lock renewed, and for how long at most, counted from now.
 func (h *Held) RenewFromNow(renewed bool, maxHold time.Duration) {
 	h.Enter()
 	defer h.Exit()
@@ -76,7 +78,7 @@ func (h *Held) RenewFromNow(renewed bool, maxHold time.Duration) {
 	h.goOnLocked()
 }
 
-// LeaveLocked ends a hold of a lock. exclusive is false if another may have it.
+// LeaveLocked ends a hold of a lock. exclusive is false if somebody else may have the lock.
 func (h *Held) LeaveLocked(hold *Hold, now time.Time, exclusive bool) lock.Left {
 	before := hold.Ended()
 	left := h.Lease.Leave(now, &hold.Hold)
@@ -90,7 +92,8 @@ func (h *Held) LeaveLocked(hold *Hold, now time.Time, exclusive bool) lock.Left 
 	return left
 }
 
-// ReleaseLocked sends the release of a lock that is over to each node that may hold it. exclusive is false if another may have it.
+// ReleaseLocked sends the release of a lock that is over to each node that may hold it. exclusive is false if somebody
+// else may have the lock.
 func (h *Held) ReleaseLocked(r *Release, now time.Time, exclusive bool) {
 	r.begin(&r.release.Round, h.Entry, h)
 	r.releases = true
@@ -98,7 +101,7 @@ func (h *Held) ReleaseLocked(r *Release, now time.Time, exclusive bool) {
 	h.doLocked(h.Name.Release(room[:0], &h.Lease, &r.release, now, exclusive, &r.Round))
 }
 
-// DetachLocked ends the only hold of a lock, and leaves it on the nodes.
+// DetachLocked ends the only hold of a lock, and leaves the lock on the nodes.
 func (h *Held) DetachLocked(hold *Hold, now time.Time) {
 	acts := h.Name.Detach(nil, &h.Lease, &hold.Hold)
 	h.stopRenewingLocked()

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// names are the entries of an Engine, by key. Idle ones are discarded when there are many.
+// names is the entries of an Engine, by key. Idle entries are discarded when there are many.
 type names struct {
 	seed   maphash.Seed
 	shards [shards]shard
@@ -15,17 +15,18 @@ type names struct {
 
 const (
 	shards = 64
-	// leastCleanUp is how many entries a shard has at least before idle ones are discarded.
+	// leastCleanUp is how many entries a shard has at least before it discards idle ones.
 	leastCleanUp = 8
-	// maxHealing is how many it has before those are discarded too that only remember since when a key has had no TTL.
+	// maxHealing is how many entries a shard has before it also discards entries that only remember since when a key has
+	// had no TTL.
 	maxHealing = 4096 / shards
 )
 
-// shard are the entries of some of the keys.
+// shard is the entries of some of the keys.
 type shard struct {
-	mu        sync.Mutex // taken after that of an entry
+	mu        sync.Mutex // taken after the mutex of an entry
 	entries   map[string]*Entry
-	cleanUpAt int // number of entries at which idle ones are discarded
+	cleanUpAt int // the number of entries at which idle ones are discarded
 }
 
 func (s *names) shard(key string) *shard {
@@ -49,14 +50,14 @@ func (g *Engine) Find(key string) *Entry {
 	return e
 }
 
-// Enter returns the entry of a key, locked. It is made if there is none.
+// Enter returns the entry of a key, locked. It makes one if there is none.
 func (g *Engine) Enter(key string) *Entry {
 	in := g.names.shard(key)
 	for {
 		in.mu.Lock()
 		e := in.entries[key]
 		if e == nil && len(in.entries) >= max(in.cleanUpAt, leastCleanUp) {
-			in.cleanUpAt = 2 * len(in.entries) // for others, meanwhile
+			in.cleanUpAt = 2 * len(in.entries) // so that other goroutines do not discard at the same time
 			in.mu.Unlock()
 			in.discard()
 			in.mu.Lock()
@@ -80,7 +81,7 @@ func (g *Engine) Enter(key string) *Entry {
 	}
 }
 
-// discard removes the entries that are idle.
+// discard removes the entries that are idle, see maxHealing.
 func (in *shard) discard() {
 	in.each(func(e *Entry, of int) {
 		if e.Name.Idle() && (of >= maxHealing || !e.Name.Healing()) {
@@ -92,7 +93,7 @@ func (in *shard) discard() {
 	})
 }
 
-// each calls what with every entry, locked, and how many there are.
+// each calls what with every entry, locked, and with the number of entries.
 func (in *shard) each(what func(e *Entry, of int)) {
 	in.mu.Lock()
 	all := slices.AppendSeq(make([]*Entry, 0, len(in.entries)), maps.Values(in.entries))
@@ -113,7 +114,7 @@ func (s *names) each(what func(e *Entry)) {
 	}
 }
 
-// close forgets all names, when nobody waits. The locks that are held go on.
+// close discards all entries, when no call waits. The locks that are held go on.
 func (s *names) close() {
 	s.each((*Entry).goneLocked)
 	for i := range s.shards {

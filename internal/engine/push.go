@@ -12,15 +12,17 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// Engines of different processes that want the same lock send messages to each other, over a channel for each
-// Engine. A message is a hint: one that is lost or wrong costs time. Its lines are one of these words, the key, and the
-// owner parts of Engines; with holds it is another key.
+// Engines of different processes that want the same lock send messages to each other. Each Engine has a channel. A
+// message is a hint: one that is lost or wrong only costs time.
 //
-// They are those of package lock, and holds: to the holder, for its log, that a call of the sender which waits holds the lock of the
-// other key.
+// The first line of a message is a word: lock.Waits, lock.Yours or holds. The second line is a key. Behind lock.Waits
+// and lock.Yours, the other lines are the owner parts of Engines. Behind holds, the third line is another key.
+//
+// holds is for the log of the holder of the first key. It says that a call of the sender waits for that key, and holds
+// the lock of the other key.
 const holds = "holds"
 
-// MaxName is how many bytes a name may have, and as many the prefix that makes it a key.
+// MaxName is how many bytes a name may have. The prefix of its key may have the same number of bytes.
 const MaxName = 512
 
 const (
@@ -29,11 +31,11 @@ const (
 	maxMessage = len(lock.Waits) + maxKeyLine + max(maxKeyLine, lock.MaxPeers*(len("\n")+token.OwnerChars))
 )
 
-const _ = uint(wire.MaxPushed - maxMessage) // nodes drop what is longer than that
+const _ = uint(wire.MaxPushed - maxMessage) // this does not compile if nodes would drop the longest message
 
 func channel(owner string) string { return "quorumlock:" + owner }
 
-// listen has the nodes report changes and messages, from the first wait or renewal on.
+// listen makes the nodes report changes and messages, from the first wait or renewal on.
 func (g *Engine) listen() {
 	if g.listening.Load() {
 		return
@@ -65,7 +67,8 @@ func (g *Engine) Invalidated(node int, key string) {
 	e.Exit()
 }
 
-// Changed implements [node.Listener]. As a rule a round of this Engine has changed the key, and knows the entry, which need not be looked up.
+// Changed implements [node.Listener]. Usually a round of this Engine has changed the key. The round knows the entry, so
+// it need not be looked up.
 func (g *Engine) Changed(node int, key string, by wire.Receiver) {
 	r, ok := by.(*Round)
 	if !ok || r.entry.engine != g || r.entry.Name.Key() != key || !r.entry.changed(node) {
@@ -73,7 +76,7 @@ func (g *Engine) Changed(node int, key string, by wire.Receiver) {
 	}
 }
 
-// changed takes a change of the key by this process, unless the Engine has discarded the entry.
+// changed handles a change of the key by this process. It returns false if the Engine has discarded the entry.
 func (e *Entry) changed(node int) bool {
 	e.Enter()
 	defer e.Exit()
@@ -98,7 +101,7 @@ func (g *Engine) TrackingLost(node int) {
 	g.names.each(func(e *Entry) { e.doLocked(e.Name.TrackingLost(nil, node)) })
 }
 
-// Message implements [node.Listener] for what a peer has published.
+// Message implements [node.Listener] for the messages of other Engines.
 func (g *Engine) Message(node int, text string) {
 	lines := strings.Split(text, "\n")
 	if len(lines) < 2 {
@@ -110,7 +113,7 @@ func (g *Engine) Message(node int, text string) {
 		return
 	}
 	if slices.ContainsFunc(owners, func(owner string) bool { return len(owner) != token.OwnerChars }) {
-		return // not one of ours
+		return // not a message of an Engine
 	}
 	e := g.Find(key)
 	switch {
@@ -132,7 +135,8 @@ func (g *Engine) Message(node int, text string) {
 	}
 }
 
-// Oppose tells the holder of a key, another process, that a call which waits for it holds the lock of another key.
+// Oppose sends a message to the holder of a key, another process. It says that a call of this process waits for the
+// key, and holds the lock of another key.
 func (g *Engine) Oppose(holder, key, other string) {
 	g.publish(&lock.Message{What: holds, To: holder, Peers: []string{other}, Node: lock.AllNodes}, key)
 }
@@ -148,11 +152,11 @@ func (g *Engine) publish(m *lock.Message, key string) {
 	}
 }
 
-// maxObserving bounds the observations of one node that follow the loss of all that was known of it.
+// maxObserving bounds the observations of one node that a sweep has under way at a time.
 const maxObserving = 512
 
-// sweep observes every key on a node, some at a time, as any of them may have changed. If that is under way, it is done
-// once more afterwards.
+// sweep observes each tracked key on a node, maxObserving at a time, because any of them may have changed. If a sweep
+// of the node is under way, it begins once more when it has ended.
 func (g *Engine) sweep(node int) {
 	wanted := &g.sweeps[node]
 	if wanted.Add(1) > 1 || !g.Begin() {
@@ -184,7 +188,8 @@ func (g *Engine) sweep(node int) {
 	}()
 }
 
-// sweep finds out whether a node still holds the lock, unless an answer that will show it is under way. done is received from then.
+// sweep asks a node whether it still holds the lock, unless an answer that will show this is under way. It receives
+// from done when the observation has ended, or at once if there is none.
 func (h *Held) sweep(node int, done <-chan struct{}) {
 	h.Enter()
 	acts := h.Lease.Changed(nil, node)
@@ -198,7 +203,7 @@ func (h *Held) sweep(node int, done <-chan struct{}) {
 	h.Exit()
 }
 
-// swept receives an observation that is one of many.
+// swept is the receiver of one observation of a sweep.
 type swept struct {
 	*Held
 	done <-chan struct{}

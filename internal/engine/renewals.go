@@ -10,25 +10,26 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// maxRenewing bounds the renewals of an Engine that are under way at a time: locks that were taken together are due
-// together, and other calls wait for what a node was sent before. With nodes 20 ms away so many are 12,800 renewals a second.
+// maxRenewing bounds the renewals of an Engine that are under way at a time. Locks that were taken together are due
+// together, and later commands of other calls wait behind the renewals on each node. With nodes 20 ms away, this bound
+// allows 12,800 renewals a second.
 const maxRenewing = 256
 
-// renewals are the locks of an Engine that are to be renewed, and those of which the end is to be noticed. When too many are due at a
-// time, they have their turn in the order in which they are due.
+// renewals is the locks of an Engine that are to be renewed, and the locks whose end is to be noticed. When too many
+// locks are due at a time, each waits for its turn. The lock that was due first comes first.
 type renewals struct {
 	engine *Engine
-	epoch  time.Time // when they began
+	epoch  time.Time // Held.due counts from then
 
-	mu      sync.Mutex // taken after that of an entry
+	mu      sync.Mutex // taken after the mutex of an entry
 	locks   dueLocks
-	under   map[*Extend]struct{} // that are under way, maxRenewing at most
-	busy    bool                 // somebody begins those that are due
-	timer   clock.Timer          // for the first of the locks; nil before there was one
+	under   map[*Extend]struct{} // the renewals under way, maxRenewing at most
+	busy    bool                 // a goroutine begins the renewals that are due
+	timer   clock.Timer          // for the first of the locks; nil until there was one
 	firesAt time.Time            // when timer fires; zero if it does not
 }
 
-// schedule has a lock renewed at an instant, and not when it was to be renewed before.
+// schedule makes a lock due at an instant, and no longer when it was due before.
 func (r *renewals) schedule(h *Held, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,8 +52,9 @@ func (r *renewals) cancel(h *Held) {
 	}
 }
 
-// armLocked makes the timer fire when the first lock is due, or before: then it is set again, which costs less than to set it whenever
-// the first lock is released. If as many are under way as there may be, the end of one sees to it.
+// armLocked makes the timer fire when the first lock is due, or earlier. If the timer fires too early, it is set again.
+// That costs less than setting it whenever the first lock is released. While maxRenewing renewals are under way,
+// armLocked leaves the timer alone: the end of one begins the next.
 func (r *renewals) armLocked() {
 	switch {
 	case len(r.under) == maxRenewing:
@@ -83,7 +85,7 @@ func (r *renewals) fire() {
 	r.begin()
 }
 
-// begin begins the renewals that are due, unless another goroutine does.
+// begin begins the renewals that are due, unless another goroutine does so.
 func (r *renewals) begin() {
 	r.mu.Lock()
 	busy := r.busy
@@ -98,7 +100,8 @@ func (r *renewals) begin() {
 	}
 }
 
-// next takes the first lock if it is due, and as many are not under way as there may be. Otherwise nobody is busy from then on.
+// next removes the first lock and returns it, if it is due and fewer than maxRenewing renewals are under way. Otherwise
+// it returns nil, and busy is false from then on.
 func (r *renewals) next() *Held {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,7 +113,7 @@ func (r *renewals) next() *Held {
 	return nil
 }
 
-// renew begins to renew a lock, unless its renewals end.
+// renew begins to renew a lock that is due, unless the lock is no longer to be renewed.
 func (r *renewals) renew(h *Held) {
 	if !h.goesOn() {
 		return
@@ -121,7 +124,7 @@ func (r *renewals) renew(h *Held) {
 	extend.renewal, extend.counted = extend, g.Begin()
 	g.Events.Began(&extend.Round)
 	var room [usualNodes]lock.Act
-	h.Enter() // until it can be given up
+	h.Enter() // until the round has begun, so that it can be given up
 	r.mu.Lock()
 	if r.under == nil {
 		r.under = map[*Extend]struct{}{}
@@ -132,7 +135,7 @@ func (r *renewals) renew(h *Held) {
 	h.Exit()
 }
 
-// ended takes the end of a renewal.
+// ended records the end of a renewal, and begins the renewals that are due.
 func (r *renewals) ended(extend *Extend) {
 	r.mu.Lock()
 	delete(r.under, extend)
@@ -195,14 +198,15 @@ func (d *dueLocks) Pop() any {
 	return h
 }
 
-// Renewals returns how many locks are to be renewed.
+// Renewals returns how many locks are due at some time: to be renewed, or for a check whether they have ended. Renewals
+// that are under way do not count.
 func (g *Engine) Renewals() int {
 	g.renewals.mu.Lock()
 	defer g.renewals.mu.Unlock()
 	return len(g.renewals.locks)
 }
 
-// RenewLocked begins to renew the lock as a holder wants. It returns false if the lock is renewed already.
+// RenewLocked begins to renew the lock as a holder wants. It returns false if the lock is already renewed.
 func (h *Held) RenewLocked(w *Want) bool {
 	if h.Lease.Renewal != nil {
 		return false
@@ -224,7 +228,8 @@ func (h *Held) stopRenewingLocked() {
 	}
 }
 
-// ArmLocked schedules the next renewal, if there is to be one. While one is under way, its end does that.
+// ArmLocked schedules the next renewal, if there is to be one. If a renewal is under way, its end schedules the next
+// one.
 func (h *Held) ArmLocked() {
 	if h.Lease.Renewal == nil || h.Lease.Renewing() {
 		return
@@ -239,13 +244,13 @@ func (h *Held) ArmLocked() {
 		case !h.Lease.Tracked && !h.Holder.awaited():
 			return
 		}
-		due = now.Add(h.Lease.Remaining(now)) // MaxHold: its end is awaited
+		due = now.Add(h.Lease.Remaining(now)) // MaxHold allows no further renewal, but the end is awaited
 	}
 	h.engine.renewals.schedule(h, due)
 }
 
-// goesOn reports whether a lock that is due is to be renewed. Otherwise it was due only so that its end is noticed, or its renewals end:
-// the Engine has been closed, and no function holds the lock.
+// goesOn reports whether a lock that is due is to be renewed. It is not if it was due only for a check of its end. It
+// is not either if the Engine has been closed and no function holds the lock: then its renewals end.
 func (h *Held) goesOn() bool {
 	h.Enter()
 	defer h.Exit()

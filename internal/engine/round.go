@@ -12,28 +12,28 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// Round carries out what a lock.Round asks for, and lets the caller wait for what it comes to. It is part of an [Acquire], an [Extend]
-// or a [Release], and under the mutex of its entry until it has ended.
+// Round is a lock.Round that the Engine carries out. A caller can wait for its outcome. It is part of an [Acquire], an
+// [Extend] or a [Release]. The mutex of its entry guards it until it has ended.
 type Round struct {
 	*lock.Round
-	Of    any           // the call of the program that it is for; nil if none is told of it
-	Began time.Duration // when the round began, as the program counts; 0 if it does not
+	Of    any           // the program's own value for the call; nil if it keeps none
+	Began time.Duration // when the round began, in the program's own time; 0 if the program sets no time
 
 	entry    *Entry
-	held     *Held         // that is extended or released; nil for an acquire
-	lost     *lost         // nil before the outcome, and if that is Done
-	renewal  *Extend       // that it is in; nil if it is no renewal, for which nobody waits
-	done     chan struct{} // closed once the outcome is there
+	held     *Held         // the lock that is extended or released; nil for an acquire
+	lost     *lost         // nil before the outcome, and if the outcome is Done
+	renewal  *Extend       // the Extend of the round if it is a renewal, for which no call waits; otherwise nil
+	done     chan struct{} // closed when the round has ended and was reported
 	all      chan struct{} // closed once all nodes have answered; nil if nobody waits for that
-	timer    clock.Timer   // ends the wait for the clean-up, or that of Again
+	timer    clock.Timer   // ends the wait for the clean-up, or calls again
 	next     *Round        // see Entry.settled
 	releases bool
 }
 
-// lost keeps the answers of the nodes at an outcome that is not Done.
+// lost is the answers of the nodes at an outcome that is not Done.
 type lost struct {
 	why   []error // why each node did not say yes
-	split bool    // some have granted an acquire that was denied
+	split bool    // some nodes have granted an acquire that was denied
 }
 
 // Acquire is a round that asks for a lock that nobody holds.
@@ -46,7 +46,7 @@ type Acquire struct {
 type Extend struct {
 	Round
 	extend  lock.Extend
-	counted bool // Close waits for it; otherwise the function that holds the lock does
+	counted bool // Close waits for the renewal; otherwise the function that holds the lock does
 }
 
 // Release is a round that releases a lock.
@@ -55,7 +55,7 @@ type Release struct {
 	release lock.Release
 }
 
-// begin makes r the round of in. held is the lock that is extended or released.
+// begin makes r the round of in. held is the lock that is extended or released; it is nil for an acquire.
 func (r *Round) begin(in *lock.Round, e *Entry, held *Held) {
 	r.Round, r.entry, r.held, r.done = in, e, held, make(chan struct{})
 }
@@ -69,7 +69,7 @@ func (r *Round) Releases() bool { return r.releases }
 // Split reports whether an acquire was denied though some nodes have granted it.
 func (r *Round) Split() bool { return r.lost != nil && r.lost.split }
 
-// Renewal returns the renewal that the round is; nil if it is none.
+// Renewal returns the Extend of the round if it is a renewal, and otherwise nil.
 func (r *Round) Renewal() *Extend { return r.renewal }
 
 // Before returns the deadline of the lock when the nodes were asked; zero if they were not.
@@ -77,34 +77,34 @@ func (x *Extend) Before() time.Time { return x.extend.Before }
 
 // Reply implements [wire.Receiver].
 func (r *Round) Reply(tag wire.Tag, reply *wire.Reply) {
-	var room [1]lock.Act // as a rule the end is all
+	var room [1]lock.Act // usually the only Act is End
 	r.entry.Enter()
 	r.entry.doLocked(r.answeredLocked(room[:0], tag, reply))
 	r.entry.Exit()
 }
 
-// stop has the outcome taken now, as the caller does not wait on.
+// stop ends the wait for the outcome, because the caller gives up.
 func (r *Round) stop() {
 	r.entry.Enter()
 	r.entry.doLocked(r.GiveUp(nil, r.entry.engine.Clock))
 	r.entry.Exit()
 }
 
-// overdue has it taken, as the node timeout is over.
+// overdue ends the wait for the outcome, because the node timeout is over.
 func (r *Round) overdue() {
 	r.entry.Enter()
 	r.entry.doLocked(r.Overdue(nil, r.entry.engine.Clock))
 	r.entry.Exit()
 }
 
-// again has the nodes looked at once more.
+// again asks the nodes once more: see [lock.Round.Again].
 func (r *Round) again() {
 	r.entry.Enter()
 	r.entry.doLocked(r.Again(nil))
 	r.entry.Exit()
 }
 
-// answeredLocked takes the answer of a node.
+// answeredLocked handles the answer of a node.
 func (r *Round) answeredLocked(acts []lock.Act, tag wire.Tag, reply *wire.Reply) []lock.Act {
 	if tag.What == lock.Vote && !reply.Late {
 		r.events().Voted(r, int(tag.Node), reply.Answer, reply.Command, reply.Err)
@@ -117,7 +117,8 @@ func (r *Round) answeredLocked(acts []lock.Act, tag wire.Tag, reply *wire.Reply)
 	return acts
 }
 
-// allLocked returns a channel that is closed when all nodes have answered, or have not in time. Some are to answer.
+// allLocked returns a channel that is closed when each node has answered, or has not answered in time. Some answers
+// must still be missing when it is called.
 func (r *Round) allLocked() <-chan struct{} {
 	if r.all == nil {
 		r.all = make(chan struct{})
@@ -125,13 +126,13 @@ func (r *Round) allLocked() <-chan struct{} {
 	return r.all
 }
 
-// unsentLocked notes that a node has not taken the command. [lock.Round.Unsent] follows.
+// unsentLocked records that a node did not accept the command. The caller then calls [lock.Round.Unsent].
 func (r *Round) unsentLocked(node int, err error) {
 	r.Note(node, err)
 	r.events().Voted(r, node, quorum.Unsent, "", err)
 }
 
-// settleLocked takes the outcome. It is reported when the mutex is released.
+// settleLocked records the outcome. It is reported when the mutex is released.
 func (r *Round) settleLocked() {
 	if outcome := r.Outcome(); outcome != quorum.Undecided {
 		if outcome == quorum.Done || outcome == quorum.Denied {
@@ -149,7 +150,8 @@ func (r *Round) settleLocked() {
 	*last = r
 }
 
-// outcomeLocked keeps what the nodes have answered up to the outcome. Late answers change what the [lock.Round] says, which is for the rules.
+// outcomeLocked keeps the answers of the nodes as they are at the outcome. Late answers change the [lock.Round], which
+// is for the rules.
 func (r *Round) outcomeLocked(outcome quorum.Outcome) {
 	if outcome != quorum.Done {
 		r.lost = &lost{why: make([]error, r.Nodes())}
@@ -168,14 +170,14 @@ func (r *Round) events() Events { return r.entry.engine.Events }
 // serves records that a majority of the nodes has answered.
 func (g *Engine) serves() {
 	if !g.served.Load() {
-		g.served.Store(true) // once, as all calls share it
+		g.served.Store(true) // once, because all calls share it
 	}
 }
 
-// finish reports the outcome, unless no node was asked, and ends the wait of the caller. The mutex is not held, as user code may be
-// asked whether it wants the report.
+// finish reports the outcome, unless no node was asked, and ends the wait of the caller. The mutex is not held, because
+// user code may be asked whether it wants the report.
 func (r *Round) finish() {
-	defer close(r.done) // also if that code panics
+	defer close(r.done) // even if user code panics
 	if r.Outcome() != quorum.Undecided {
 		r.events().Ended(r)
 	}
@@ -184,7 +186,7 @@ func (r *Round) finish() {
 	}
 }
 
-// Wait returns the outcome. It stops the round when ctx ends, over is closed, or the Engine is.
+// Wait waits for the outcome and returns it. It stops the round when ctx ends, over is closed, or the Engine is closed.
 func (r *Round) Wait(ctx context.Context, over <-chan struct{}) quorum.Outcome {
 	select {
 	case <-r.done:
@@ -199,13 +201,14 @@ func (r *Round) Wait(ctx context.Context, over <-chan struct{}) quorum.Outcome {
 	return r.Outcome()
 }
 
-// Done returns a channel that is closed when the outcome is there and was reported.
+// Done returns a channel that is closed when the round has ended and its outcome was reported.
 func (r *Round) Done() <-chan struct{} { return r.done }
 
-// Outlook is what becomes of the reason of a node.
+// Outlook is whether the reason of a node may pass.
 type Outlook = wire.Outlook
 
-// The Outlooks that end waits, and how long the first of them is waited for.
+// These are the Outlooks that can end waits. Patience is for how long calls wait while reasons have the Outlook
+// MayPass.
 const (
 	MayPass  = wire.MayPass
 	Stays    = wire.Stays
@@ -213,16 +216,17 @@ const (
 	Patience = wire.Patience
 )
 
-// OutlookOf returns what becomes of the reason of a node.
+// OutlookOf returns the Outlook of the reason of a node.
 func OutlookOf(reason error) Outlook { return wire.OutlookOf(reason) }
 
-// SentAgain reports whether a release that a node has not confirmed for a reason is sent still.
+// SentAgain reports whether a node goes on sending a release that has failed for this reason.
 func SentAgain(reason error) bool { return wire.SentAgain(reason) }
 
 // Took returns the time since the round began.
 func (r *Round) Took() time.Duration { return r.entry.engine.Clock.Now().Sub(r.Grant().Start) }
 
-// Why returns why the yes of node i was missing at the outcome, or is until now; nil if it counts.
+// Why returns why the yes of node i was missing at the outcome. Without an outcome, and if it is Done, Why returns why
+// the yes is missing now. nil means that the yes counts.
 func (r *Round) Why(i int) error {
 	if r.lost != nil {
 		return r.lost.why[i]

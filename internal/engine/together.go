@@ -10,22 +10,22 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// Together asks for the locks of several names at once: one command for each node, whose answer is a vote in a round of each name. It
-// implements [wire.Receiver].
+// Together is a request for the locks of several names at once. Each node gets one command, whose answer is a vote in a
+// round of each name. Together implements [wire.Receiver].
 type Together struct {
 	command wire.Command
 	parts   []Part
-	sent    chan struct{} // closed when the command was sent to all nodes: no release of a name overtakes it
+	sent    chan struct{} // closed when the command was sent to all nodes, so that no release of a name overtakes it
 }
 
-// Part is what a Together asks for under one name.
+// Part is the part of a Together that is about one name.
 type Part struct {
 	*Acquire
 	Key  string
 	Call *Call
 }
 
-// Ask begins the rounds of the parts, which get one token. Their keys differ. The caller has no mutex.
+// Ask begins the rounds of the parts, which all have the same token. Their keys differ. The caller must hold no mutex.
 func (t *Together) Ask(g *Engine, token, metadata string, parts []Part) {
 	token = g.token(token, metadata)
 	t.parts, t.sent = parts, make(chan struct{})
@@ -68,7 +68,8 @@ func (t *Together) Reply(tag wire.Tag, reply *wire.Reply) {
 	}
 }
 
-// Wait waits for the rounds of all names, and reports whether all are won. It stops them when ctx ends, or the Engine is closed.
+// Wait waits for the rounds of all names, and reports whether all are won. It stops the rounds when ctx ends, or when
+// the Engine is closed.
 func (t *Together) Wait(ctx context.Context) bool {
 	outcomes := make([]quorum.Outcome, len(t.parts))
 	for i, p := range t.parts {
@@ -77,8 +78,9 @@ func (t *Together) Wait(ctx context.Context) bool {
 	return lock.AllWon(outcomes)
 }
 
-// InTheWay returns on how many nodes others hold each of the names, which is the first of these that has no majority left for it, and
-// which is the first that others hold at all; -1 means none. The caller has no mutex.
+// InTheWay returns on how many nodes others hold each of the names. blocked is the index of the first name for which no
+// majority is left. named is the index of the first name that others hold on any node. -1 means that there is none. The
+// caller must hold no mutex.
 func (t *Together) InTheWay() (others []int, blocked, named int) {
 	others = make([]int, len(t.parts))
 	for i, p := range t.parts {
@@ -95,11 +97,12 @@ func (t *Together) Blocks(others int) bool {
 	return lock.Blocks(others, len(t.parts[0].entry.engine.Nodes))
 }
 
-// GiveBackLocked releases what a round has won while that of another name was not. LostLocked follows, or the call gives up.
+// GiveBackLocked releases the lock that a round has won, if it has, because the round of another name was not won. Then
+// the caller calls LostLocked, or the call gives up.
 func (e *Entry) GiveBackLocked(a *Acquire) { e.doLocked(e.Name.GiveBack(nil, &a.acquire)) }
 
-// ErrOthersHeld is why a node has not granted a name: only as it refused others of the call.
+// ErrOthersHeld is why a node has not granted a name that nobody holds there: it refused other names of the call.
 var ErrOthersHeld = form.ErrOthersHeld
 
-// Entry is that of the name.
+// Entry returns the entry of the name.
 func (r *Round) Entry() *Entry { return r.entry }

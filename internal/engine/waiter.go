@@ -7,32 +7,36 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// Waiter is a call that waits for a name: the Of of its [Call]. It is woken when it has a Round or is Offered one, when a lock was
-// handed off to it, and when it is refused, which it may find long after that: when that lock has expired, or its context has ended. With a
-// Round it stays at the head of the queue until it tells what came of it; with a lock or a refusal it has left the queue. All but Woken is
-// under the mutex of the entry.
+// Waiter is a call that waits for a name. It is the Of of its [Call]. The Engine wakes it when it has a Round or is
+// Offered one. It also wakes it when a lock was handed off to it, and when it is refused. It may notice that long
+// afterwards, when the lock that was handed off has expired, or when its context has ended.
+//
+// With a Round it keeps its place, at the head of the queue or beside it, until it reports the outcome. With a lock or
+// a refusal it has left the queue. The mutex of the entry guards all fields but Woken.
 type Waiter struct {
 	Call
-	For     any           // the call of the program; nil if none is told of its rounds
-	By      any           // what the program has of the Waiter
-	Token   string        // of its next round; "" is a random one
-	Several bool          // it takes the locks of other names too, in rounds of its own
+	For     any           // the Of of its rounds
+	By      any           // the program's own value for the Waiter
+	Token   string        // the token of its next round, or "" for a random one
+	Several bool          // it takes the locks of other names too, and begins its rounds itself
 	Woken   chan struct{} // has room for one
 
-	Round   *Acquire // that has been begun for it
-	Offered bool     // a round over several names is to begin
+	Round   *Acquire // the round that was begun for it
+	Offered bool     // it is to begin a round over several names
 }
 
-// Waiting is what an Entry has of the calls that wait. It is under the mutex of the entry.
+// Waiting is the state of an Entry that belongs to the calls that wait. The mutex of the entry guards it.
 type Waiting struct {
-	Lost      any         // what the program has made of the last round that was lost; nil if none was since the lock was won or handed off
-	RingNoted time.Time   // when the program was last told of a ring of calls; zero if never
-	timer     clock.Timer // for the Tick of the name; nil if it never asked for one
+	// Lost is the program's own value for the last round that was lost. It is nil if none was lost since the lock was won
+	// or handed off.
+	Lost      any
+	RingNoted time.Time   // when the program last noted a ring of calls that wait for each other; zero if never
+	timer     clock.Timer // for the Tick of the name; nil if the name never asked for one
 	notice    clock.Timer // for Events.WaitsLong; nil if it was never set
 	noting    bool        // notice is set
 }
 
-// waitsLocked makes the Waiting of the entry, if there is none yet.
+// waitsLocked prepares a Waiter, and makes the Waiting of the entry if there is none yet.
 func (e *Entry) waitsLocked(w *Waiter) {
 	w.Of = w
 	if e.Waiting == nil {
@@ -46,7 +50,8 @@ func (e *Entry) WaitLocked(w *Waiter) {
 	e.doLocked(e.Name.Wait(nil, &w.Call))
 }
 
-// WaitOnLocked makes a first call wait, the round of which has not won: it finds the round, and goes on.
+// WaitOnLocked makes a first call wait, after its round was not won. The Waiter gets that round, and is woken to report
+// its outcome.
 func (e *Entry) WaitOnLocked(first *Call, w *Waiter, r *Acquire) {
 	e.waitsLocked(w)
 	e.Name.WaitOn(first, &w.Call)
@@ -54,10 +59,10 @@ func (e *Entry) WaitOnLocked(first *Call, w *Waiter, r *Acquire) {
 	w.wake()
 }
 
-// GiveUpLocked ends the wait of a call, unless it has ended.
+// GiveUpLocked ends the wait of a call, unless the wait has ended.
 func (e *Entry) GiveUpLocked(w *Waiter) { e.doLocked(e.Name.Leave(nil, &w.Call)) }
 
-// offeredLocked begins a round for the call.
+// offeredLocked begins a round for the call, or offers it a round over several names.
 func (w *Waiter) offeredLocked(e *Entry) {
 	if w.Several {
 		w.Offered = true
@@ -67,15 +72,15 @@ func (w *Waiter) offeredLocked(e *Entry) {
 	w.wake()
 }
 
-// wake does not block.
+// wake wakes the call. It does not block.
 func (w *Waiter) wake() {
 	select {
 	case w.Woken <- struct{}{}:
-	default: // it has not looked yet
+	default: // it was woken before, and did not look since
 	}
 }
 
-// NextLocked returns the call that waits here to which a lock is to be handed off; nil if the lock is to be released.
+// NextLocked returns the Waiter to which the lock is to be handed off. It returns nil if the lock is to be released.
 func (h *Held) NextLocked(from *Hold) *Waiter {
 	to := h.Name.Next(&h.Lease, &from.Hold)
 	if to == nil {
@@ -84,7 +89,8 @@ func (h *Held) NextLocked(from *Hold) *Waiter {
 	return to.Of.(*Waiter)
 }
 
-// HandOffLocked hands the lock off to the call that NextLocked has returned, as a holder, and returns the hold of that one.
+// HandOffLocked hands the lock off to the Waiter that NextLocked has returned. by is the next holder, whose hold is
+// returned.
 func (h *Held) HandOffLocked(from *Hold, to *Waiter, by *Holder) quorum.Hold {
 	h.Holder = by
 	acts, hold := h.Name.HandOff(nil, &h.Lease, &from.Hold, &by.Want)
@@ -97,7 +103,7 @@ func (h *Held) HandOffLocked(from *Hold, to *Waiter, by *Holder) quorum.Hold {
 	return hold
 }
 
-// NoteWait tells the program when a wait for the name has lasted for long ([Events]).
+// NoteWait schedules a call of Events.WaitsLong after a time, unless one is scheduled already.
 func (e *Entry) NoteWait(long time.Duration) {
 	e.Enter()
 	defer e.Exit()
@@ -106,7 +112,7 @@ func (e *Entry) NoteWait(long time.Duration) {
 	}
 }
 
-// NoteAgainLocked tells it once more, after a time.
+// NoteAgainLocked schedules a call of Events.WaitsLong after a time.
 func (e *Entry) NoteAgainLocked(after time.Duration) {
 	w := e.Waiting
 	w.noting = true
@@ -117,7 +123,8 @@ func (e *Entry) NoteAgainLocked(after time.Duration) {
 	}
 }
 
-// WaitersLocked returns the call that has waited for the longest, and how many wait. If none does, the program is no longer told.
+// WaitersLocked returns the call that has waited for the longest, and how many calls wait. If no call waits, the
+// notifications end until the next NoteWait.
 func (e *Entry) WaitersLocked() (first *Waiter, n int) {
 	calls := e.Name.Waiting()
 	if len(calls) == 0 {
@@ -127,7 +134,7 @@ func (e *Entry) WaitersLocked() (first *Waiter, n int) {
 	return calls[0].Of.(*Waiter), len(calls)
 }
 
-// stop ends what goes on by itself.
+// stop stops the timers.
 func (w *Waiting) stop() {
 	for _, t := range []clock.Timer{w.timer, w.notice} {
 		if t != nil {

@@ -6,15 +6,16 @@ import (
 	"sync/atomic"
 )
 
-// watches has those who are told when a key may have changed, and which nodes push that.
+// watches is the channels that are notified when a key may have changed, and the nodes that push changes.
 type watches struct {
-	some   atomic.Int32 // how many there are, as there are many changes
+	some   atomic.Int32 // the number of channels; while it is 0, a change takes no mutex
 	mu     sync.Mutex
 	of     map[string][]chan struct{} // by key; each has room for one
 	pushes map[int]bool
 }
 
-// Watch returns a channel that receives when a key may have changed on a node since it was observed there, until stop.
+// Watch returns a channel that receives a value when a key may have changed on a node since it was observed there. stop
+// ends that.
 func (g *Engine) Watch(key string) (changed <-chan struct{}, stop func()) {
 	g.listen()
 	w, told := &g.watches, make(chan struct{}, 1)
@@ -43,7 +44,7 @@ func (g *Engine) Pushes(node int) bool {
 	return g.watches.pushes[node]
 }
 
-// changed tells those who watch a key.
+// changed notifies the channels that watch a key.
 func (w *watches) changed(key string) {
 	if w.some.Load() == 0 {
 		return
@@ -53,7 +54,8 @@ func (w *watches) changed(key string) {
 	tell(w.of[key])
 }
 
-// tracking records that a node begins or ceases to push changes. Either may have come after a change.
+// tracking records that a node begins or ceases to push changes. In both cases a change may have been missed, so all
+// channels are notified.
 func (w *watches) tracking(node int, active bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,7 +76,7 @@ func tell(all []chan struct{}) {
 	for _, told := range all {
 		select {
 		case told <- struct{}{}:
-		default: // it has been told, and has not looked yet
+		default: // it was notified before, and its reader did not look since
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package wire is what goes to a server and comes back: commands with their attributes, replies, the values of RESP, and the pipeline that
-// decides what becomes of commands when things go wrong. It does no I/O.
+// Package wire is the traffic with a server: commands with their attributes, replies, and the values of RESP. Its
+// pipeline decides the fate of commands when things go wrong. The package does no I/O.
 package wire
 
 import (
@@ -12,41 +12,47 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// Command is one command, ready to be sent to any number of nodes. It is not changed by sending. What it does to a lock is the
-// business of who made it (package form): on its way it is known by its class and attributes.
+// Command is one command, ready to be sent to any number of nodes. Sending does not change it. Package form makes it,
+// and knows its effect on a lock. Package wire only knows its class and its attributes.
 type Command struct {
 	Class  Class
-	Script *Script // that it runs; nil if none
-	// Proof takes the place of Script until a connection has proven what that proves, see [Proven]: its answers are the same, and a command
-	// without a script gives it what stands behind the key. nil: nothing is to be proven.
+	Script *Script // the script that it runs; nil if it runs none
+	// Proof is a script that takes the place of Script until the connection has proven its rights, see [Proven]. Its
+	// answers are the same. If the command has no script, Proof gets the words that stand behind the key. nil means that
+	// there is nothing to prove.
 	Proof  *Script
 	Key    string
 	Second string // the second key of the script; "" if it has none
-	// Token is what a key has to hold to be changed or deleted, or holds afterwards. Key and Token together are one life of the key:
-	// a CleanUp ends what a Vote has begun.
+	// Token is the token that the key has to hold to be changed or deleted, or that it holds afterwards. Key and Token
+	// together identify one life of the key. A Vote begins the life, and a CleanUp ends it.
 	Token string
-	Args  []string // of the script, behind the keys; without a script all words
+	Args  []string // the arguments of the script, behind the keys; without a script all words
 	room  [6]string
-	// Parse makes the reply of what a server has sent, unless that is an error.
+	// Parse makes the reply from the value that a server has sent, unless that is an error.
 	Parse func(*Value) Reply
-	Join  *Joiner // nil: it goes alone
-	// Redeliver is for how long after its connection broke a CleanUp is sent.
+	Join  *Joiner // joins it with other commands; nil if it is never joined
+	// Redeliver is for how long a CleanUp is sent again after its connection broke.
 	Redeliver time.Duration
 
-	keys uint8 // how many keys lead Args, behind their number, of a script that takes any number; 0: it has Key and Second
-	// Several reports that each of these is the key of a lock, or of its counter. Otherwise Key is, and the others are its companion keys.
+	// keys is the number of keys, if the script takes any number of keys. Then Args begin with that number and the keys. 0
+	// means that the keys are Key and Second.
+	keys uint8
+	// Several reports that each of these keys is the key of a lock, or its counter. Otherwise Key is the key of the lock,
+	// and the other keys are its companion keys.
 	Several bool
-	// Shares marks a command to a key that several share. A CleanUp may have changed the key also if what it cleans up was not there. A command
-	// that is Tracked has left the server tracking the key, so that nobody needs to be told that it has changed.
+	// Shares marks a command for a key that several share. A CleanUp may have changed the key even if its token was not
+	// there. If the reply is Tracked, the server tracks the key from then on, so that nobody needs to be told of the
+	// change.
 	Shares bool
-	// BySource marks a script that always goes by its source, as a repetition for a server that does not know it would come late.
+	// BySource marks a script that is always sent as its source. A server that does not know a hash asks for a repetition,
+	// which would come too late.
 	BySource bool
-	// Tracked asks for the next change to Key after the command to be reported to the listeners of a node that tracks keys, whether
-	// the key exists or not. The reply is Tracked then.
+	// Tracked asks the server to report the next change to Key after the command, whether the key exists or not. The node
+	// notifies its listeners of that change, if it tracks keys. Then the reply is Tracked.
 	Tracked bool
-	// WantsLate marks a command whose answer matters even after a Reply that there was none in time, since it shows what the command
-	// has done. The late one comes in order with the other answers and pushes of the connection, so it may overtake that Reply, which
-	// comes from another goroutine. If the connection breaks first, there is none.
+	// WantsLate marks a command whose answer matters even after a Reply that there was none in time. The late answer shows
+	// the effect of the command. It comes in order with the other answers and pushes of the connection. So it may overtake
+	// that Reply, which comes from another goroutine. If the connection breaks first, no late answer comes.
 	WantsLate bool
 }
 
@@ -56,13 +62,13 @@ func (c *Command) With(args ...string) *Command {
 	return c
 }
 
-// WithKeys sets the keys of a script that takes any number, Key among them, and the arguments.
+// WithKeys sets the keys of a script that takes any number of keys, Key among them, and the arguments.
 func (c *Command) WithKeys(keys []string, args ...string) {
 	c.Args = slices.Concat([]string{strconv.Itoa(len(keys))}, keys, args)
 	c.keys = uint8(len(keys)) //nolint:gosec // engine.Together has 64 names at most
 }
 
-// Keys are those of a command about several locks; nil of any other.
+// Keys returns the keys of a command about several locks, and nil for any other command.
 func (c *Command) Keys() []string {
 	if !c.Several {
 		return nil
@@ -70,14 +76,15 @@ func (c *Command) Keys() []string {
 	return c.Args[1 : 1+c.keys]
 }
 
-// Words appends the words of the command, which a script carries out: its own, or its Proof; nil if it has none. That goes by its source,
-// which the server then knows, or by its hash.
+// Words appends the words of the command. script carries the command out: its own script, or its Proof. It is nil if
+// the command has none. If source is true, the words have the source of the script, which the server knows from then
+// on. Otherwise they have its hash.
 func (c *Command) Words(words []string, script *Script, source bool) []string {
 	args := c.Args
 	switch {
 	case script == nil:
 		return append(words, args...)
-	case c.Script == nil: // the name and the key lead
+	case c.Script == nil: // the name and the key come first, and a Proof gets the others
 		args = args[2:]
 	}
 	switch words = script.Run(words, source); {
@@ -101,8 +108,9 @@ func (c *Command) Name(script *Script, source bool) string {
 	return "EVALSHA"
 }
 
-// MustFollow reports whether the command, which was sent after earlier, must not be carried out before it. If the server
-// asks for the script of earlier, that is not sent again then: it would create the key behind its release.
+// MustFollow reports whether the command, which was sent after earlier, must not be carried out before earlier. If so
+// and the server asks for the script of earlier, earlier is not sent again, because it would create the key after its
+// release.
 func (c *Command) MustFollow(earlier *Command) bool {
 	return earlier.Creates() && c.ends(earlier)
 }
@@ -112,7 +120,7 @@ func (c *Command) ends(earlier *Command) bool {
 	return c.CleansUp() && c.Token == earlier.Token && (c.Key == earlier.Key || slices.Contains(earlier.Keys(), c.Key))
 }
 
-// Changed reports whether the command has, or may have, changed the key, if this is the reply.
+// Changed reports whether the command has changed the key, or may have changed it, if r is its reply.
 func (c *Command) Changed(r *Reply) bool {
 	switch r.Answer {
 	case quorum.Yes, quorum.Recreated:
@@ -123,7 +131,7 @@ func (c *Command) Changed(r *Reply) bool {
 	return false
 }
 
-// Changing are the keys that the command may change.
+// Changing yields the keys that the command may change.
 func (c *Command) Changing(yield func(key string) bool) {
 	if !c.Several {
 		yield(c.Key)
@@ -152,15 +160,15 @@ func (s *Script) Run(words []string, source bool) []string {
 	return append(words, "EVALSHA", s.Hash)
 }
 
-// Joiner has one call of a script carry out several commands.
+// Joiner is a script that carries out several commands in one call.
 type Joiner struct {
-	Script *Script // returns an array of the reply to each, or its error
-	// Words appends what follows the script: how many keys there are, the keys, and the arguments.
+	Script *Script // returns an array with the reply to each command, or its error
+	// Words appends the words behind the script: the number of keys, the keys, and the arguments.
 	Words func(words []string, joined []*Command) []string
 }
 
-// Joins reports whether one call may carry out next behind the command and others. Nothing that takes a lock is joined behind a release
-// that leads: Redis skips the out-of-memory check after the first write of a script.
+// Joins reports whether one call may carry out the command, which leads the call, and next. A command that takes a lock
+// is not joined behind a release that leads. Redis skips the out-of-memory check after the first write of a script.
 func (c *Command) Joins(next *Command) bool {
 	return c.Join != nil && c.Join == next.Join && (c.Votes() || !next.Votes())
 }

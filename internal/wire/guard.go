@@ -8,20 +8,24 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// Guard decides when a server may vote for locks: once it has been in use as the node for the longest TTL. What a server has forgotten was
-// granted before it was, and has run out by then.
+// Guard decides when a server may vote for locks: when it has been in use as the node for the longest TTL. If it has
+// forgotten a lock, the lock was granted before it came into use, and has run out by then.
 //
-// Since when that is stands on the server itself, so that a program knows it which connects for the first time. It is the stamp of the node:
-// a key whose value is the server's [Identity], and whose TTL tells its age. A server that has another stamp, or none, gets one: it was
-// restarted, or was made a master, or has taken the place of another.
+// The server itself keeps the time since when it has been in use. So a program knows that time even when it connects
+// for the first time. The time is kept as the stamp of the node: a key whose value is the server's [Identity], and
+// whose TTL shows its age. A server with another stamp, or with none, was restarted, was made a master, or has taken
+// the place of another server. It gets a new stamp.
 type Guard struct {
-	MaxTTL time.Duration // of the node's locks; 0 means that every server may vote
+	// MaxTTL is the longest TTL of the node's locks. 0 means that every server may vote.
+	MaxTTL time.Duration
 
-	server Identity  // that is connected, or was
-	seen   time.Time // when it was connected last
-	other  time.Time // when another was connected last, as long as this one's stamp may be from before that; zero if it is not
-	until  time.Time // when it may vote
-	why    error     // why it may not, as long as it has no stamp; nil if it has
+	server Identity  // the server that is connected, or was connected last
+	seen   time.Time // when that server was last known to be connected
+	// other is when another server was connected last, while the stamp of this one may be from before that. Zero means
+	// that it is not.
+	other time.Time
+	until time.Time // when the server may vote
+	why   error     // why the server may not vote while its stamp is not confirmed; nil if it is
 }
 
 var (
@@ -30,8 +34,8 @@ var (
 	errChanged    = errors.New("its stamp may have changed, and is being read again")
 )
 
-// Connected begins with who the server is, on a new connection or when its stamp is in doubt. It returns the words behind the key of the SET
-// that stamps it; nil if it is not to be stamped.
+// Connected records the identity of the server, on a new connection or when its stamp is in doubt. It returns the words
+// behind the key of the SET that stamps the server. It returns nil if the server is not to be stamped.
 func (g *Guard) Connected(now time.Time, server Identity) (set []string) {
 	switch {
 	case g.MaxTTL == 0:
@@ -53,7 +57,8 @@ func (g *Guard) Connected(now time.Time, server Identity) (set []string) {
 // Broken records that a connection has ended.
 func (g *Guard) Broken(now time.Time) { g.seen = now }
 
-// fromBefore reports whether a stamp of an age is from before another server, which may have granted what has not expired.
+// fromBefore reports whether a stamp of this age is from before another server was connected. That server may have
+// granted locks that have not expired.
 func (g *Guard) fromBefore(now time.Time, age time.Duration) bool {
 	return !g.other.IsZero() && now.Sub(g.other) < min(age, VotesAfter(g.MaxTTL))
 }
@@ -62,7 +67,8 @@ func (g *Guard) overwrite(ttl time.Duration) []string {
 	return []string{g.server.Stamp(), "PX", millis(ttl)}
 }
 
-// Stamped takes the answer to a SET: what the key holds then, and its TTL. It returns the words of the next one; nil if there is none.
+// Stamped handles the answer to a SET, which has the value of the key afterwards and its TTL. It returns the words of
+// the next SET, or nil if there is none.
 func (g *Guard) Stamped(now time.Time, set []string, r *Reply) (next []string) {
 	age, kept := StampAge(r.TTL)
 	kept = kept && r.Answer == quorum.Yes
@@ -74,13 +80,13 @@ func (g *Guard) Stamped(now time.Time, set []string, r *Reply) (next []string) {
 		return g.overwrite(StampTTL)
 	case own:
 		g.other, g.why = time.Time{}, nil
-		if until := now.Add(VotesAfter(g.MaxTTL) - age); until.After(g.until) { // what is known already stands
+		if until := now.Add(VotesAfter(g.MaxTTL) - age); until.After(g.until) { // it never becomes earlier
 			g.until = until
 		}
 		if age > StampTTL/2 {
 			return g.overwrite(StampTTL - renewed)
 		}
-	case overwrites: // or it would be overwritten again and again
+	case overwrites: // otherwise the stamp would be overwritten again and again
 		g.why = errUnstamped
 	case kept && set[1] == "NX" && g.server.Holds(r.Value):
 		return []string{g.server.Stamp(), "XX", "KEEPTTL"}
@@ -90,9 +96,10 @@ func (g *Guard) Stamped(now time.Time, set []string, r *Reply) (next []string) {
 	return nil
 }
 
-// Changed records that the stamp may have changed on the server, which does not vote until it has been asked who it is, and for its stamp. That
-// has to be at once if it voted until now. Otherwise it is soon enough in a moment: many programs that come to a new server may each overwrite
-// its stamp, and each would ask all others to read it.
+// Changed records that the stamp may have changed on the server. The server does not vote until it has been asked for
+// its identity and its stamp again. If it voted until now, that has to be done at once. Otherwise a moment later is
+// soon enough. When many programs come to a new server, each may overwrite its stamp, and each would make all others
+// read it again.
 func (g *Guard) Changed(now time.Time) (atOnce bool) {
 	if g.MaxTTL == 0 {
 		return false
@@ -104,16 +111,17 @@ func (g *Guard) Changed(now time.Time) (atOnce bool) {
 	return atOnce
 }
 
-// Vote takes the answer to a command that takes a lock. Its yes does not count if the server has pushed before it that its stamp may have
-// changed, as it may have forgotten by then what others hold. The key may be there, as after any other refusal.
+// Vote handles the answer to a command that takes a lock. A yes does not count if the server has pushed before it that
+// its stamp may have changed. By then the server may have forgotten the locks of others. The key may exist, as after
+// any other refusal.
 func (g *Guard) Vote(cmd *Command, r *Reply) {
 	if g.why != nil && cmd.Votes() && r.Answer == quorum.Yes && !r.Late {
 		*r = Reply{Answer: quorum.Refused, Err: &nodeerr.QuarantineError{Err: g.why}, Command: r.Command, Server: r.Server}
 	}
 }
 
-// Unstamped reports whether the server has to be asked once more who it is, and for its stamp. It may have refused that for whatever reason:
-// also a right that is missing may be given.
+// Unstamped reports whether the server has to be asked again for its identity and its stamp. The reason of its refusal
+// does not matter: even a missing permission may be granted later.
 func (g *Guard) Unstamped() bool { return g.why != nil }
 
 // Quarantine returns why the server may not vote; nil if it may.

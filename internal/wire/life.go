@@ -8,47 +8,53 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// Life decides how a node is connected to its server: when to dial, what ends a connection, and for which reason commands are refused
-// meanwhile. Like the [Pipeline] beside it, it does no I/O, reads no clock and starts no goroutine.
+// Life decides how a node is connected to its server: when to dial, when a connection ends, and for which reason
+// commands are refused meanwhile. Like the [Pipeline] beside it, it does no I/O, reads no clock and starts no
+// goroutine.
 type Life struct {
-	// A pause before the next attempt doubles from Least to Most, and is shortened by up to half. After an attempt that has cost the server
-	// much (a TLS handshake, or a time-out) it doubles to MostCostly, and any part of it is left out.
+	// The pause before the next attempt to connect doubles from Least to Most, and is shortened by up to half. Some
+	// attempts cost the server much: a TLS handshake, or a time-out. After these the pause doubles to MostCostly, and is
+	// shortened by up to all of it.
 	Least, Most, MostCostly time.Duration
-	// A connection is looked at each LookEvery, shortened by up to half; 0: never.
+	// LookEvery is the time between two looks, shortened by up to half: see [Life.Look]. 0 means that there are none.
 	LookEvery time.Duration
-	Random    func(below time.Duration) time.Duration // nil: nothing is shortened
+	Random    func(below time.Duration) time.Duration // nil means that nothing is shortened
 
 	state   State
-	met     bool          // an attempt has ended
-	reason  error         // why there is no connection, and commands are refused; nil if they are queued
-	silent  bool          // a command has waited for this attempt in vain
-	cheap   bool          // the last attempt has cost the server little, so that a command may end the pause
-	greeted time.Time     // when the connection was ready
-	down    time.Time     // since when there has been none that was useful; zero before the first attempt has ended
-	failed  time.Time     // when the last attempt, or the connection, ended
-	pause   time.Duration // the last, before it was shortened; 0 after a connection that was useful
-	until   time.Time     // its end
-	looks   time.Time     // when to look next
-	hangUps int           // how many attempts in succession ended in the greeting, without an answer that says why
-	less    bool          // a greeting that is not full was answered, and none that is full since
+	met     bool      // an attempt has ended
+	reason  error     // why there is no connection, or why it is to end; nil if nothing has failed
+	silent  bool      // a command has waited for this attempt in vain
+	cheap   bool      // the last attempt has cost the server little, so that a command may end the pause
+	greeted time.Time // when the connection was ready
+	// down is since when there has been no connection that was useful or lasted for Most. It is zero until an attempt has
+	// failed or a connection has ended.
+	down   time.Time
+	failed time.Time // when the last attempt failed, or the last connection ended
+	// pause is the last pause, before it was shortened. It is 0 after a connection that was useful or lasted for Most.
+	pause   time.Duration
+	until   time.Time // the end of the pause
+	looks   time.Time // when the next look is due
+	hangUps int       // how many attempts in succession ended in the greeting, without an answer that says why
+	less    bool      // a lesser greeting was answered, and no full one since
 }
 
-// Greeting is what is said in a greeting. Some proxies hang up when they are asked what they do not know.
+// Greeting is how a node greets a server on a new connection. Some proxies hang up at a command that they do not know.
 type Greeting uint8
 
 // The greetings.
 const (
 	Full      Greeting = iota
 	WithRESP2          // HELLO is left out
-	Bare               // INFO and CLIENT are left out too: nobody knows then which server it is
+	Bare               // INFO and CLIENT are left out too, so that nobody knows which server it is
 )
 
-// Greeting returns what the next attempt says. To hang up once is no sign: that may have been a server that was stopped.
+// Greeting returns the greeting of the next attempt. One hang-up means nothing, because the server may have been
+// stopped.
 func (l *Life) Greeting() Greeting { return [...]Greeting{Full, Full, WithRESP2, Bare}[l.hangUps%4] }
 
-// Doubts is called when a server has answered the greeting of this attempt. It reports whether the connection must not be used: some
-// proxies hang up while the server behind them is away, and it may be back by now. The attempt then goes on with a full greeting. If the
-// proxy hangs up on that one too, the next answer to a lesser greeting is believed.
+// Doubts reports whether the connection must not be used although a server has answered the greeting of this attempt.
+// Some proxies hang up while the server behind them is away, and it may be back by now. The attempt then goes on with a
+// full greeting. If the proxy hangs up on that one too, the next answer to a lesser greeting is believed.
 func (l *Life) Doubts() bool {
 	if l.Greeting() == Full || l.less {
 		return false
@@ -58,12 +64,14 @@ func (l *Life) Doubts() bool {
 }
 
 const (
-	// A command ends a pause that began wakeAfter ago, or wakeLater once the outage has lasted for longOutage.
+	// A command ends a pause that began at least wakeAfter ago. If the outage has lasted for longOutage, the pause must
+	// have begun wakeLater ago.
 	wakeAfter  = 50 * time.Millisecond
 	wakeLater  = 250 * time.Millisecond
 	longOutage = 10 * time.Second
-	// wantedFor is for how long a node that somebody listens to is taken for one that is wanted all the time. A server that has
-	// restarted without data grants to others at once: until then a holder does not know.
+	// wantedFor is for how long after an outage began a node with listeners counts as one that gets commands all the time.
+	// A server that has restarted without data grants locks to others at once. A holder does not know that until the node
+	// is connected again.
 	wantedFor = 3 * time.Second
 )
 
@@ -75,7 +83,7 @@ func (e *HangUp) Error() string { return e.Err.Error() }
 // Unwrap returns the error of the connection.
 func (e *HangUp) Unwrap() error { return e.Err }
 
-// State is what a node does about its connection.
+// State is the state of the connection of a node.
 type State uint8
 
 // The states.
@@ -84,7 +92,7 @@ const (
 	Dialing              // an attempt to connect is under way: commands are queued, unless one has waited for it in vain
 	Serving              // there is a connection: commands are written
 	Leaving              // the server is the wrong one: commands are queued, and the answers that are missing are awaited
-	Pausing              // before the next attempt: commands are refused, unless one may end the pause
+	Pausing              // the node waits before the next attempt: commands are refused, unless one may end the pause
 )
 
 // String returns the state in lower case.
@@ -92,7 +100,7 @@ func (s State) String() string {
 	return [...]string{Idle: "idle", Dialing: "dialing", Serving: "serving", Leaving: "leaving", Pausing: "pausing"}[s]
 }
 
-// legal has the changes of state that there are.
+// legal is the changes of state that may happen.
 var legal = map[[2]State]bool{
 	{Idle, Dialing}:    true,
 	{Dialing, Serving}: true,
@@ -105,7 +113,8 @@ var legal = map[[2]State]bool{
 	{Pausing, Dialing}: true,
 }
 
-// Illegal is called with a change of state that is not in the table. It is nil in programs, where a panic would help nobody.
+// Illegal is called with a change of state that is not in the table. It is nil in programs, where a panic would help
+// nobody.
 var Illegal func(change string)
 
 func (l *Life) become(s State) {
@@ -115,13 +124,13 @@ func (l *Life) become(s State) {
 	l.state, l.silent = s, false
 }
 
-// Met reports whether an attempt to connect has ended: until then commands wait for the first.
+// Met reports whether an attempt to connect has ended. Until then commands wait for the first one.
 func (l *Life) Met() bool { return l.met }
 
 // State returns the present state.
 func (l *Life) State() State { return l.state }
 
-// Reason returns why there is no connection, or is to be none; nil if nothing has failed.
+// Reason returns why there is no connection, or why the connection is to end. It is nil if nothing has failed.
 func (l *Life) Reason() error { return l.reason }
 
 // Refusal returns why commands are refused; nil if they are queued.
@@ -132,8 +141,8 @@ func (l *Life) Refusal() error {
 	return nil
 }
 
-// Dial returns when to begin the next attempt to connect. If that is not later than now, the attempt begins. listened reports that
-// somebody listens to the node.
+// Dial returns when to begin the next attempt to connect. If that is not later than now, the attempt begins. listened
+// means that the node has listeners.
 func (l *Life) Dial(now time.Time, listened bool) (at time.Time) {
 	switch l.state {
 	case Dialing:
@@ -151,7 +160,7 @@ func (l *Life) Dial(now time.Time, listened bool) (at time.Time) {
 	return now
 }
 
-// wanted records that a command is sent. It reports whether that ends a pause.
+// wanted records that a command is sent, and reports whether that ends a pause.
 func (l *Life) wanted(now time.Time) (wakes bool) {
 	switch {
 	case l.state == Dialing && l.cheap && !l.silent:
@@ -181,8 +190,8 @@ func (l *Life) greet(now time.Time) {
 
 func (l *Life) lookLater(now time.Time) { l.looks = now.Add(l.LookEvery - l.shorter(l.LookEvery/2)) }
 
-// Look reports whether it is time to look which server a new connection would lead to, and when it is time next; zero if never. A name
-// moves, or fails over, while the server that is connected goes on answering.
+// Look reports whether it is time to look to which server a new connection would lead. next is when it is time again,
+// or zero for never. A name may move or fail over to another server while the connected one goes on answering.
 func (l *Life) Look(now time.Time) (due bool, next time.Time) {
 	if l.LookEvery == 0 || l.state != Serving {
 		return false, time.Time{}
@@ -193,11 +202,12 @@ func (l *Life) Look(now time.Time) (due bool, next time.Time) {
 	return due, l.looks
 }
 
-// errAnother is why a connection ends that works.
+// errAnother is why a connection that works is ended.
 var errAnother = errors.New("nodeerr: another server has taken its place")
 
-// Found takes which server was found, by a look or over the connection, and which one had been connected. One that does not say which it is
-// counts as the same. So does a look that failed: the connection at hand works.
+// Found compares the server that was found, by a look or over the connection, with the server that was connected. If
+// they are not the same, the connection ends. A server that does not identify itself counts as the same. A look that
+// failed changes nothing either, because the present connection works.
 func (l *Life) Found(connected, found Identity) {
 	if connected.Process != "" && found.Process != "" && !found.Holds(connected.Stamp()) {
 		l.Wrong(errAnother)
@@ -213,15 +223,15 @@ func (l *Life) fail(now time.Time, err error, cheap bool) {
 	l.rest(now, err, cheap)
 }
 
-// waited records that a command has waited for this attempt for all of its timeout: others are not to wait as well.
+// waited records that a command has waited for this attempt for its whole timeout. Later commands do not wait as well.
 func (l *Life) waited() {
 	if l.state == Dialing && l.reason == nil {
 		l.silent, l.reason = true, &nodeerr.ConnectError{Err: nodeerr.ErrTimeout}
 	}
 }
 
-// Wrong records an answer which shows that the server is not the one to be asked. No further command is written, and the connection
-// ends when those that were have been answered.
+// Wrong records an answer which shows that the server is the wrong one. No further command is written. The connection
+// ends when the commands that were written have been answered.
 func (l *Life) Wrong(reason error) {
 	if l.state == Serving {
 		l.become(Leaving)
@@ -229,32 +239,33 @@ func (l *Life) Wrong(reason error) {
 	}
 }
 
-// Use is what a connection has been good for.
+// Use is how useful a connection has been.
 type Use uint8
 
-// The uses, each of which is more than the one before.
+// The uses, in ascending order.
 const (
 	Unused  Use = iota
 	Served      // a caller's command was answered
-	Granted     // one that changes something was carried out
+	Granted     // a command that changes a key was carried out
 )
 
-// useful reports whether a connection that ends, and why, has served its purpose: the next is made at once then.
+// useful reports whether a connection that ends has been useful. Then the next one is made at once. why is the reason
+// of the end.
 func (l *Life) useful(why error, use Use) bool {
 	switch {
 	case l.state != Leaving:
 		return use > Unused && !errors.Is(why, nodeerr.ErrProtocol)
-	case errors.Is(l.reason, errAnother): // which is there
+	case errors.Is(l.reason, errAnother): // the other server is there
 		return true
 	}
 	return use == Granted // a server that is wrong from the start counts as one that refuses
 }
 
-// end records the end of the connection, and why it ended unless it was the wrong one.
+// end records the end of the connection. why is the reason, unless the server was the wrong one.
 func (l *Life) end(now time.Time, why error, use Use, cheap bool) {
 	leaving := l.state == Leaving
 	if !l.useful(why, use) && (leaving || now.Sub(l.greeted) < l.Most) {
-		if first := l.pause == 0; !leaving && !first { // what comes in the first pause, which is short, is queued
+		if first := l.pause == 0; !leaving && !first { // in the first pause, which is short, commands are queued
 			l.reason = &nodeerr.ConnectError{Err: why}
 		}
 		l.rest(now, l.reason, cheap || leaving)
@@ -270,7 +281,7 @@ func (l *Life) rest(now time.Time, reason error, cheap bool) {
 	if l.down.IsZero() {
 		l.down = now
 	}
-	most, shares := l.MostCostly, time.Duration(1) // one of which may be left out
+	most, shares := l.MostCostly, time.Duration(1) // one of the shares may be left out
 	if cheap {
 		most, shares = l.Most, 2
 	}
@@ -279,7 +290,7 @@ func (l *Life) rest(now time.Time, reason error, cheap bool) {
 	l.become(Pausing)
 }
 
-// shorter returns by how much a time is shortened: less than the most.
+// shorter returns by how much a time is shortened. That is less than most, unless most is 0.
 func (l *Life) shorter(most time.Duration) time.Duration {
 	if l.Random == nil || most == 0 {
 		return 0
@@ -287,5 +298,6 @@ func (l *Life) shorter(most time.Duration) time.Duration {
 	return l.Random(most)
 }
 
-// hurry ends a pause, as the node is about to be closed: what it still has to deliver has one more attempt.
+// hurry ends a pause, because the node is about to be closed. The commands that it still has to deliver get one more
+// attempt.
 func (l *Life) hurry() { l.until = time.Time{} }

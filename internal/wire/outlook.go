@@ -11,27 +11,29 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// Outlook is what becomes of the reason for which a node has not done what it was asked to: whether it helps to wait.
+// Outlook is whether it helps to wait, if a node has not done as it was asked for some reason.
 type Outlook uint8
 
-// Patience is for how long a reason may last that [MayPass], before a majority has answered once.
+// Patience is how long a reason with the Outlook [MayPass] may last while no majority has answered yet.
 const Patience = 10 * time.Second
 
 // Outlooks, the best one first.
 const (
-	// NoFault: the node has answered, or nobody has waited for it.
+	// NoFault means that the node has answered, or that nobody has waited for it.
 	NoFault Outlook = iota
-	// Passes: by itself, or when a server or a network is back.
+	// Passes means that the reason passes by itself, or when a server or a network is back.
 	Passes
-	// MayPass: it may also be for good. It is taken to be if it has lasted for [Patience].
+	// MayPass means that the reason may pass, but may also stay for good. It is taken to stay if it has lasted for
+	// [Patience].
 	MayPass
-	// Stays: until an operator has acted.
+	// Stays means that the reason stays until an operator has acted.
 	Stays
-	// Final: it never passes.
+	// Final means that the reason never passes.
 	Final
 )
 
-// words[o] is what Lock does before a majority has answered its Locker once, and afterwards.
+// words[o] is the reaction of Lock to a reason with Outlook o: before a majority has answered its Locker once, and
+// afterwards.
 var words = [...][2]string{
 	NoFault: {"no fault", "no fault"},
 	Passes:  {"waits", "waits"},
@@ -40,13 +42,15 @@ var words = [...][2]string{
 	Final:   {"ends at once", "ends at once"},
 }
 
-// Words says what Lock does about it if no majority is left: before a majority has answered its Locker once, and afterwards.
+// Words returns the reaction of Lock if such reasons leave no majority: before a majority has answered its Locker once,
+// and afterwards.
 func (o Outlook) Words() (first, later string) { return words[o][0], words[o][1] }
 
-// passing are the codes of error replies that pass. It is closed: what nobody has thought of does not.
+// passing is the codes of error replies that pass. A code that is not in the list does not pass.
 var passing = []string{"LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN", "ASK", "MISCONF", "OOM", "NOREPLICAS"}
 
-// Reasons are all reasons, in the words of docs/operations.md. The first that matches an error is its own.
+// Reasons is all reasons, in the words of docs/operations.md. The first one that matches an error is the reason of that
+// error.
 var Reasons = []struct {
 	Name string
 	Outlook
@@ -54,30 +58,38 @@ var Reasons = []struct {
 }{
 	{"data of another program under the name (`nodeerr.ErrForeign`)", Final, is(nodeerr.ErrForeign)},
 	{"the node was closed (`nodeerr.ErrClosed`)", Final, is(nodeerr.ErrClosed)},
-	{"an answer about the key, or none that was waited for: `ErrHeld`, `ErrAbsent`, `ErrNoExpiry`, `ErrRecreated`, `ErrQueued`, `ErrUnneeded`, `ErrUnanswered`", NoFault, is(
-		nodeerr.ErrHeld, nodeerr.ErrAbsent, nodeerr.ErrNoExpiry, nodeerr.ErrRecreated, nodeerr.ErrQueued, nodeerr.ErrUnneeded, nodeerr.ErrUnanswered)},
-	{"`" + strings.Join(passing, "`, `") + "`, too many clients (`maxclients`)", Passes, reply(func(e *nodeerr.ServerError) bool {
-		return slices.Contains(passing, e.Code) || strings.Contains(e.Message, "max number of clients")
-	})},
-	{"`READONLY`: a failover may be under way", MayPass, reply(func(e *nodeerr.ServerError) bool { return e.Code == "READONLY" })},
-	{"any other error reply, such as `NOAUTH`, `WRONGPASS`, `NOPERM`, `MOVED`, `CLUSTERDOWN`, an unknown command", Stays, reply(func(*nodeerr.ServerError) bool { return true })},
+	{"an answer about the key, or none that was waited for: `ErrHeld`, `ErrAbsent`, `ErrNoExpiry`, `ErrRecreated`, `ErrQueued`, `ErrUnneeded`, `ErrUnanswered`",
+		NoFault, is(
+			nodeerr.ErrHeld, nodeerr.ErrAbsent, nodeerr.ErrNoExpiry, nodeerr.ErrRecreated,
+			nodeerr.ErrQueued, nodeerr.ErrUnneeded, nodeerr.ErrUnanswered)},
+	{"`" + strings.Join(passing, "`, `") + "`, too many clients (`maxclients`)",
+		Passes, reply(func(e *nodeerr.ServerError) bool {
+			return slices.Contains(passing, e.Code) || strings.Contains(e.Message, "max number of clients")
+		})},
+	{"`READONLY`: a failover may be under way",
+		MayPass, reply(func(e *nodeerr.ServerError) bool { return e.Code == "READONLY" })},
+	{"any other error reply, such as `NOAUTH`, `WRONGPASS`, `NOPERM`, `MOVED`, `CLUSTERDOWN`, an unknown command",
+		Stays, reply(func(*nodeerr.ServerError) bool { return true })},
 	{"no answer of Redis (`nodeerr.ErrProtocol`)", Stays, is(nodeerr.ErrProtocol)},
-	{"a server that is too old, is a Sentinel, or votes for another node already (`nodeerr.ErrOldServer`, `ErrSentinel`, `ErrSameServer`)", Stays, is(nodeerr.ErrOldServer, nodeerr.ErrSentinel, nodeerr.ErrSameServer)},
+	{"a server that is too old, is a Sentinel, or votes for another node already (`nodeerr.ErrOldServer`, `ErrSentinel`, `ErrSameServer`)",
+		Stays, is(nodeerr.ErrOldServer, nodeerr.ErrSentinel, nodeerr.ErrSameServer)},
 	{"TLS that fails: a certificate, a port without TLS, a handshake without an end", MayPass, func(err error) bool {
 		return errors.As(err, new(*HandshakeError)) || errors.As(err, new(*tls.CertificateVerificationError)) ||
 			errors.As(err, new(tls.AlertError)) || errors.As(err, new(tls.RecordHeaderError))
 	}},
-	{"a server that hangs, whose connection broke, or whose place another has taken: `nodeerr.ErrTimeout`, `ErrBroken`, `ErrSuspended`, `ErrOverloaded`", Passes, is(
-		nodeerr.ErrTimeout, nodeerr.ErrBroken, nodeerr.ErrSuspended, nodeerr.ErrOverloaded, errAnother)},
+	{"a server that hangs, whose connection broke, or whose place another has taken: `nodeerr.ErrTimeout`, `ErrBroken`, `ErrSuspended`, `ErrOverloaded`",
+		Passes, is(
+			nodeerr.ErrTimeout, nodeerr.ErrBroken, nodeerr.ErrSuspended, nodeerr.ErrOverloaded, errAnother)},
 	{"a quarantine that ends (`nodeerr.ErrQuarantined`)", Passes, func(err error) bool {
 		var q *nodeerr.QuarantineError
 		return errors.As(err, &q) && q.Err == nil
 	}},
 	{"the network: refused, no route, no such host, a timeout, a dialer that fails", Passes, ofNetwork},
-	{"anything else: each connection is closed or reset in its greeting, a server that keeps no stamp, `pool.WithCredentials` fails", MayPass, func(error) bool { return true }},
+	{"anything else: each connection is closed or reset in its greeting, a server that keeps no stamp, `pool.WithCredentials` fails",
+		MayPass, func(error) bool { return true }},
 }
 
-// OutlookOf returns what becomes of a reason.
+// OutlookOf returns the Outlook of a reason.
 func OutlookOf(err error) Outlook {
 	if err == nil {
 		return NoFault
@@ -103,7 +115,8 @@ func reply(matches func(*nodeerr.ServerError) bool) func(error) bool {
 	}
 }
 
-// HandshakeError is the failure of a TLS handshake. Also a timeout is one: a server that does not speak TLS may wait for the end of the line.
+// HandshakeError is the failure of a TLS handshake. A timeout is one too: a server that does not speak TLS may wait for
+// the end of the line.
 type HandshakeError struct{ Err error }
 
 func (e *HandshakeError) Error() string { return "TLS handshake: " + e.Err.Error() }
@@ -111,7 +124,7 @@ func (e *HandshakeError) Error() string { return "TLS handshake: " + e.Err.Error
 // Unwrap returns Err.
 func (e *HandshakeError) Unwrap() error { return e.Err }
 
-// DialError is the failure of a dialer, which may be a function of the program: it has not reached the server.
+// DialError is the failure of a dialer to reach the server. The dialer may be a function of the program.
 type DialError struct{ Err error }
 
 func (e *DialError) Error() string { return e.Err.Error() }
@@ -119,11 +132,13 @@ func (e *DialError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *DialError) Unwrap() error { return e.Err }
 
-// ofNetwork reports whether an error is that of an attempt to reach a server, or a timeout. That of a connection which was made, and then
-// reset before the greeting had ended, is none: a port that speaks TLS only does that.
+// ofNetwork reports whether an error is that of an attempt to reach a server, or a timeout. It is false for a
+// connection that was made and then reset before the greeting had ended. A port that only speaks TLS resets connections
+// like that.
 func ofNetwork(err error) bool {
 	var op *net.OpError
 	var timeout interface{ Timeout() bool }
-	return errors.As(err, new(*DialError)) || errors.As(err, &timeout) && timeout.Timeout() || errors.As(err, new(*net.DNSError)) ||
+	return errors.As(err, new(*DialError)) || errors.As(err, &timeout) && timeout.Timeout() ||
+		errors.As(err, new(*net.DNSError)) ||
 		errors.As(err, &op) && op.Op != "read" && op.Op != "write"
 }

@@ -11,26 +11,28 @@ import (
 )
 
 const (
-	// maxUnderWay bounds the commands that are queued or unanswered. Above it the node is not asked (nodeerr.ErrOverloaded).
+	// maxUnderWay bounds the commands that are queued or unanswered. At this bound the node is not asked
+	// (nodeerr.ErrOverloaded).
 	maxUnderWay = 4096
-	// maxCleanUp is the bound for clean-up. It is higher, since a key that is not cleaned up stays until its TTL. So it is for what
-	// is patient: a loss that is not looked for is found by the next renewal only.
+	// maxCleanUp is the bound for clean-up. It is higher, because a key that is not cleaned up stays until its TTL is
+	// over. It is also the bound for observations with WantsLate. Without the observation, only the next renewal finds a
+	// loss.
 	maxCleanUp = 4 * maxUnderWay
 )
 
-// Op is a command in a pipeline, and what its sender knows it by. Unless it cleans up, it is not written once its timeout is over, and is
-// lost with its connection.
+// Op is a command in a pipeline, with the Item by which its sender knows it. Unless it cleans up, it is not written
+// once its timeout is over, and it is lost with its connection.
 type Op[T any] struct {
 	Item    T
 	Command *Command
 	Again   bool // the server did not accept the command in the form in which it was sent before, see Repeat
 
 	deadline time.Time
-	reported bool      // its end has been reported: an answer that comes now is dropped
-	undone   bool      // it was answered by the wrong server
+	reported bool      // its end has been reported: an answer that comes now is late
+	undone   bool      // the wrong server has answered it
 	unsent   bool      // it has ended without being written
-	needless bool      // clean-up after an acquire that is unsent
-	until    time.Time // of clean-up that was lost: when it is pointless to send it
+	needless bool      // clean-up after an acquire that was never written
+	until    time.Time // when it is pointless to send clean-up that was lost; zero if it was not lost
 }
 
 // Notice is the end of a command that was not answered, to be reported to its sender.
@@ -40,30 +42,30 @@ type Notice[T any] struct {
 	Err    error
 }
 
-// Pipeline decides what becomes of the commands that are sent to one node: which are written and in which order, what is
-// known of them if no answer comes, and which are sent again. Commands are written in the order in which they were
-// sent, and answers come in the order in which commands were written.
+// Pipeline decides the fate of the commands that are sent to one node. It decides which are written in which order, and
+// which are sent again. If no answer comes, it decides which result is reported. Commands are written in the order in
+// which they were sent. Answers come in the order in which commands were written.
 //
-// It does no I/O, reads no clock and starts no goroutine; the node around it serialises its events. At first there is no
-// connection.
+// It does no I/O, reads no clock and starts no goroutine. The node around it serialises its events. At first there is
+// no connection.
 type Pipeline[T any] struct {
 	Life       Life
-	Timeout    time.Duration // for each command
-	First      time.Duration // for each that waits for the first attempt to connect, if that is longer
-	MaxOverdue time.Duration // for an answer, on top of it
+	Timeout    time.Duration // of each command
+	First      time.Duration // of a command that waits for the first attempt to connect, if that is longer than Timeout
+	MaxOverdue time.Duration // for how long an answer may be overdue, after the timeout
 
-	ops     []Op[T] // what is under way, oldest first, from head on
+	ops     []Op[T] // from head on: the commands under way, oldest first
 	head    int
-	written int         // how many of those were written and not answered; the others wait behind them
+	written int         // how many of the commands under way were written; the others wait behind them
 	notices []Notice[T] // not reported yet
-	overdue bool        // an answer is
+	overdue bool        // an answer is overdue
 	closed  bool
 }
 
 func (p *Pipeline[T]) underWay() []Op[T] { return p.ops[p.head:] }
 
-// Send queues a command, or returns why it does not. wake reports whether the node has something to do now that it had not. The
-// command ends within the timeout: by an answer, or by a Notice after Expire at now + timeout.
+// Send queues a command, or returns why it does not. wake reports whether the node has something to do that it did not
+// have before. The command ends within the timeout: by an answer, or by a Notice after Expire at now + timeout.
 func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (wake bool, err error) {
 	underWay, wakes := len(p.underWay()), false
 	if !p.closed {
@@ -73,11 +75,12 @@ func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (wake bool, err error) {
 	case p.closed:
 		return false, nodeerr.ErrClosed
 	case op.Command.CleansUp() && underWay < maxCleanUp: // accepted also while the server does not answer
-	case op.Command.CleansUp(): // whatever the server does: it is not sent again
+	case op.Command.CleansUp(): // this error says that it is not sent again
 		return false, nodeerr.ErrOverloaded
 	case p.Life.Refusal() != nil:
 		return false, p.Life.Refusal()
-	case op.Command.WantsLate && !op.Command.Changes() && underWay < maxCleanUp: // a late answer shows whether the key is gone
+	case op.Command.WantsLate && !op.Command.Changes() && underWay < maxCleanUp:
+		// A late answer shows whether the key is gone.
 	case p.overdue:
 		return false, nodeerr.ErrSuspended
 	case underWay >= maxUnderWay:
@@ -91,8 +94,9 @@ func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (wake bool, err error) {
 	return wakes || underWay == p.written, nil
 }
 
-// Take returns the next commands to write, limit at most. They are answered in this order, after all that were taken
-// before. The timeout of a command whose end was reported before begins now. The result is valid until the next call.
+// Take returns the next commands to write, limit at most. They are answered in this order, after all commands that were
+// taken before. If the end of a command was reported before, its timeout begins now. The result is valid until the next
+// call.
 func (p *Pipeline[T]) Take(now time.Time, limit int) []Op[T] {
 	if p.Life.State() != Serving {
 		return nil
@@ -108,7 +112,7 @@ func (p *Pipeline[T]) Take(now time.Time, limit int) []Op[T] {
 	return taken
 }
 
-// Withdraw ends the queued commands that take locks.
+// Withdraw ends the queued commands that take locks, with err as the reason.
 func (p *Pipeline[T]) Withdraw(now time.Time, err error) {
 	for i, o := range p.underWay() {
 		if i >= p.written && o.Command.Votes() {
@@ -121,7 +125,7 @@ func (p *Pipeline[T]) Withdraw(now time.Time, err error) {
 // Idle reports whether nothing waits to be written or answered.
 func (p *Pipeline[T]) Idle() bool { return len(p.underWay()) == 0 }
 
-// Next returns the command that the next answer belongs to; nil if there is none.
+// Next returns the Item of the command to which the next answer belongs, or nil if there is none.
 func (p *Pipeline[T]) Next() *T {
 	if p.written == 0 {
 		return nil
@@ -129,21 +133,21 @@ func (p *Pipeline[T]) Next() *T {
 	return &p.underWay()[0].Item
 }
 
-// Answered takes an answer, which belongs to op: there must be a Next. reported means that the end of op has been
-// reported before, so that nobody waits for the answer.
+// Answered removes the command to which an answer belongs, and returns it as op. There must be a Next. reported means
+// that the end of op has been reported before, so that nobody waits for the answer.
 func (p *Pipeline[T]) Answered() (op Op[T], reported bool) {
 	p.overdue = false
 	op = p.underWay()[0]
-	p.underWay()[0] = Op[T]{} // which keeps nothing alive from now on
+	p.underWay()[0] = Op[T]{} // so that the slice keeps nothing alive
 	p.head++
 	p.written--
-	if 2*p.head > len(p.ops) { // each move of an element makes up for one that has gone
+	if 2*p.head > len(p.ops) { // fewer elements move than have gone since the last time
 		p.ops, p.head = slices.Delete(p.ops, 0, p.head), 0
 	}
 	return op, op.reported
 }
 
-// Repeat sends an answered command once more, since the server asked for another form of it. It returns false if
+// Repeat queues an answered command once more, because the server asked for another form of it. It returns false if
 // nobody waits for it, or if a command that was sent after it must follow it.
 func (p *Pipeline[T]) Repeat(op Op[T]) bool {
 	follows := func(later Op[T]) bool { return later.Command.MustFollow(op.Command) }
@@ -155,8 +159,8 @@ func (p *Pipeline[T]) Repeat(op Op[T]) bool {
 	return true
 }
 
-// Undone sends clean-up once more, on the next connection and before what waits, as the wrong server has answered it. Its end has been
-// reported.
+// Undone queues clean-up once more, because the wrong server has answered it. It is sent on the next connection, before
+// the commands that wait. Its end has been reported.
 func (p *Pipeline[T]) Undone(now time.Time, op Op[T]) {
 	op.reported, op.undone = true, true
 	if op.until.IsZero() {
@@ -169,10 +173,11 @@ func (p *Pipeline[T]) Undone(now time.Time, op Op[T]) {
 	p.ops = slices.Insert(p.ops, at, op)
 }
 
-// Left reports whether the connection may end, as the server is the wrong one and has answered all that it was sent.
+// Left reports whether the connection may end: the server is the wrong one, and none of its answers is missing.
 func (p *Pipeline[T]) Left() bool { return p.Life.State() == Leaving && p.written == 0 }
 
-// Greeted records that a connection is ready. What has waited for the first one has its timeout from now on.
+// Greeted records that a connection is ready. If it comes from the first attempt to connect, the timeout of the
+// commands that have waited begins now.
 func (p *Pipeline[T]) Greeted(now time.Time) {
 	if !p.Life.met {
 		for i := range p.underWay() {
@@ -182,19 +187,19 @@ func (p *Pipeline[T]) Greeted(now time.Time) {
 	p.Life.greet(now)
 }
 
-// Failed records an attempt to connect that failed. It ends what waits for a connection, except for clean-up that
-// can still change something. cheap reports that the attempt has cost the server little.
+// Failed records an attempt to connect that failed. It ends the commands that wait for a connection, except clean-up
+// that can still change something. cheap means that the attempt has cost the server little.
 func (p *Pipeline[T]) Failed(now time.Time, err error, cheap bool) {
 	p.Life.fail(now, err, cheap)
 	p.lose(now, len(p.underWay()), err)
 }
 
-// Drop ends what is under way, after the last connection.
+// Drop ends all commands under way, after the last connection.
 func (p *Pipeline[T]) Drop(now time.Time, err error) { p.lose(now, len(p.underWay()), err) }
 
-// Broken records the end of the connection. cause is nil if the connection was cut. What was written and not
-// answered is lost, except for clean-up, which goes first on the next connection. cheap reports that to connect costs the server little;
-// unfinished, whether answers were missing.
+// Broken records the end of the connection. cause is nil if the connection was cut. The commands that were written and
+// not answered are lost, except clean-up, which goes first on the next connection. cheap means that an attempt to
+// connect costs the server little. unfinished reports whether answers were missing.
 func (p *Pipeline[T]) Broken(now time.Time, cause error, use Use, cheap bool) (unfinished bool) {
 	reason := nodeerr.ErrBroken
 	if cause != nil {
@@ -207,7 +212,7 @@ func (p *Pipeline[T]) Broken(now time.Time, cause error, use Use, cheap bool) (u
 	return unfinished
 }
 
-// lose ends the first n commands, as there is no connection.
+// lose ends the first n commands, because there is no connection.
 func (p *Pipeline[T]) lose(now time.Time, n int, err error) {
 	for i := range n {
 		if o := p.end(i, err); o.until.IsZero() {
@@ -218,8 +223,8 @@ func (p *Pipeline[T]) lose(now time.Time, n int, err error) {
 	p.sweep(now)
 }
 
-// Expire ends the commands whose timeout is over. cut reports that the oldest answer has been overdue for so long that
-// the connection has to be cut. next is when to call Expire again; zero if nothing is under way.
+// Expire ends the commands whose timeout is over. cut reports that the oldest answer has been overdue for MaxOverdue,
+// so that the connection has to be cut. next is when to call Expire again; it is zero if nothing is under way.
 func (p *Pipeline[T]) Expire(now time.Time) (cut bool, next time.Time) {
 	reason := nodeerr.ErrTimeout
 	if state := p.Life.State(); state == Leaving || state != Serving && p.Life.reason != nil {
@@ -251,7 +256,7 @@ func (p *Pipeline[T]) Expire(now time.Time) (cut bool, next time.Time) {
 	return cut, next
 }
 
-// end records that the i-th command that is under way was not answered, once.
+// end records that the i-th command under way was not answered. It reports that once.
 func (p *Pipeline[T]) end(i int, err error) *Op[T] {
 	o := &p.underWay()[i]
 	answer := quorum.Unsent
@@ -265,17 +270,20 @@ func (p *Pipeline[T]) end(i int, err error) *Op[T] {
 	return o
 }
 
-// SentAgain reports whether clean-up that has ended with an error is sent still, until its time is over: there is no connection, or no
-// answer, or that of the wrong server. What any other server has answered, or the node has not taken, is done with.
+// SentAgain reports whether clean-up that ended with an error is still sent, until its time is over. It is if there was
+// no connection, no answer, or an answer of the wrong server. It is not after any other answer, or if the node did not
+// accept it.
 func SentAgain(err error) bool {
 	var unconnected *nodeerr.ConnectError
-	return errors.As(err, &unconnected) || errors.Is(err, nodeerr.ErrBroken) || errors.Is(err, nodeerr.ErrTimeout) || Wrong(err)
+	return errors.As(err, &unconnected) || errors.Is(err, nodeerr.ErrBroken) || errors.Is(err, nodeerr.ErrTimeout) ||
+		Wrong(err)
 }
 
-// sweep drops what has ended and will not be written. Clean-up will be, as long as it can change something.
+// sweep drops the waiting commands that have ended and will not be written. Clean-up is still written while it can
+// change something.
 func (p *Pipeline[T]) sweep(now time.Time) {
 	waiting := p.underWay()[p.written:]
-	var unsent map[string]*Command // acquires, by their tokens
+	var unsent map[string]*Command // acquires that were never written, by their tokens
 	for i := range waiting {
 		o := &waiting[i]
 		switch acquire := unsent[o.Command.Token]; {
@@ -301,7 +309,7 @@ func (p *Pipeline[T]) Notices() []Notice[T] {
 	return notices
 }
 
-// Close refuses every later command, and queues last behind those before.
+// Close refuses every later command, and queues last behind the commands before it.
 func (p *Pipeline[T]) Close(now time.Time, last Op[T]) {
 	p.closed = true
 	p.Life.hurry()
@@ -309,5 +317,5 @@ func (p *Pipeline[T]) Close(now time.Time, last Op[T]) {
 	p.ops = append(p.ops, last)
 }
 
-// Closed reports whether Close has been called.
+// Closed reports whether Close was called.
 func (p *Pipeline[T]) Closed() bool { return p.closed }

@@ -8,8 +8,8 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// hints explain a server's refusal in the words of a lock's user. The codes are those of
-// https://redis.io/docs/latest/develop/reference/protocol-spec/ and of the server's own messages.
+// hints is the explanation of a server's refusal by its code, in the words of a lock's user. The codes come from
+// https://redis.io/docs/latest/develop/reference/protocol-spec/ and from the server's own messages.
 var hints = map[string]string{
 	"BUSY":        "a script blocks the server",
 	"CLUSTERDOWN": "a cluster node without its cluster: nodes must be independent servers",
@@ -28,28 +28,29 @@ var hints = map[string]string{
 }
 
 const (
-	// maxMessage bounds what is repeated of a server's error.
+	// maxMessage bounds how many bytes of a server's error are repeated.
 	maxMessage = 512
-	// repetition is what follows in the error of a server that does not know a command, which may be AUTH: its arguments.
+	// repetition is the text behind which a server that does not know a command repeats its arguments. The command may be
+	// AUTH.
 	repetition = ", with args beginning with"
 )
 
 var (
-	// forbidden is how servers word the NOPERM of a command within a script.
+	// forbidden matches the words of servers for the NOPERM of a command within a script.
 	forbidden = regexp.MustCompile(`^(ERR )?(The user executing the script can't|ACL failure in script)`)
-	// inScript is what Redis 6.2 puts before the error of a command within a script.
+	// inScript matches the text that Redis 6.2 puts before the error of a command within a script.
 	inScript = regexp.MustCompile(`^(ERR )?(Error running script \(call to \w+\): )?(@user_script: ?\d+: )+-?`)
-	// coded is how an error reply begins that has a code.
+	// coded matches the beginning of an error reply that has a code.
 	coded = regexp.MustCompile(`^[A-Z]+ `)
 )
 
-// Wrong reports whether an answer shows that the server is not the one to be asked: it has become a replica.
+// Wrong reports whether an answer shows that the server is the wrong one, because it has become a replica.
 func Wrong(err error) bool {
 	refusal := (*nodeerr.ServerError)(nil)
 	return errors.As(err, &refusal) && (refusal.Code == "READONLY" || refusal.Code == "MASTERDOWN")
 }
 
-// NewServerError makes an error of an error reply.
+// NewServerError makes an error from the text of an error reply.
 func NewServerError(reply string) *nodeerr.ServerError {
 	message, _, _ := strings.Cut(reply, repetition)
 	message = message[:min(len(message), maxMessage)]

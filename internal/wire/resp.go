@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// Bounds on what a server may send. The largest reply to a command of ours is INFO, with a few kilobytes; what is
-// larger than this did not come from a server that means well.
+// These are bounds on the data that a server may send. The largest reply to a command of ours is that of INFO, with a
+// few kilobytes. Anything that exceeds the bounds did not come from a server that means well.
 const (
 	// MaxReply bounds one reply or push: its bytes, and valueSize more for each value in it.
 	MaxReply = 1 << 20
@@ -26,21 +26,22 @@ const (
 	maxDepth = 8
 	// MaxKept bounds the memory that is kept from one reply to the next.
 	MaxKept = 64 << 10
-	// valueSize is about what a value takes in memory beside its text.
+	// valueSize is about how many bytes of memory a value takes beside its text.
 	valueSize = 64
 )
 
-// Reader reads values, and checks every size before it allocates. After an error of Read nothing more can be read.
+// Reader reads values, and checks every size before it allocates memory. After an error of Read nothing more can be
+// read.
 type Reader struct {
 	in     *bufio.Reader
 	secret []byte  // the beginning of the password; empty if there is none
-	left   int     // what the present reply may still take of MaxReply
-	push   bool    // it is a push
-	texts  []byte  // of the present reply
-	items  []Value // of its outermost array
+	left   int     // how much of MaxReply is left for the present reply
+	push   bool    // the present reply is a push
+	texts  []byte  // the texts of the present reply
+	items  []Value // the values of its outermost array
 }
 
-// NewReader makes a reader. No error of it quotes what repeats the password.
+// NewReader makes a reader. None of its errors quotes a text that repeats the password.
 func NewReader(in io.Reader, password string) *Reader {
 	return &Reader{in: bufio.NewReaderSize(in, maxLine), secret: []byte(password[:min(len(password), 8)])}
 }
@@ -110,7 +111,8 @@ func (r *Reader) line() ([]byte, error) {
 	return line[:n], nil
 }
 
-// bulk reads a text of n bytes. One that is too long for a push is dropped unread: anybody may publish anything.
+// bulk reads a text of n bytes. A text that is too long for a push is dropped unread, because anybody may publish
+// anything.
 func (r *Reader) bulk(kind byte, n int64) (Value, error) {
 	if n == -1 && kind == '$' {
 		return Value{Kind: '_'}, r.take(valueSize)
@@ -181,17 +183,18 @@ func (r *Reader) take(n int) error {
 // keep copies a text that is in the buffer.
 func (r *Reader) keep(text []byte) []byte { return append(r.room(len(text))[:0], text...) }
 
-// room returns n bytes of memory. What it returned before for the present reply stays valid.
+// room returns n bytes of memory. Earlier results for the present reply stay valid.
 func (r *Reader) room(n int) []byte {
 	if n == 0 {
-		return []byte{} // whether there is memory or not
+		return []byte{} // not nil, whether there is memory or not
 	}
 	start := len(r.texts)
 	r.texts = slices.Grow(r.texts, n)[:start+n]
 	return r.texts[start : start+n : start+n]
 }
 
-// hides reports whether no error may quote a text. A server may cut off what it repeats.
+// hides reports whether no error may quote a text, because it repeats the beginning of the password. A server may cut
+// off the text that it repeats.
 func (r *Reader) hides(text []byte) bool { return len(r.secret) > 0 && bytes.Contains(text, r.secret) }
 
 func (r *Reader) protocolError(what []byte) error {
@@ -201,7 +204,7 @@ func (r *Reader) protocolError(what []byte) error {
 	return fmt.Errorf("%w: %.80q", nodeerr.ErrProtocol, what)
 }
 
-// AppendCommand appends a command in the form in which servers take it, in RESP2 and RESP3 alike.
+// AppendCommand appends a command in the form that servers accept, in RESP2 and RESP3 alike.
 func AppendCommand(b []byte, words []string) []byte {
 	b = appendHeader(b, '*', len(words))
 	for _, word := range words {

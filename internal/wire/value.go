@@ -12,10 +12,11 @@ type Value struct {
 	// Kind is the first byte of the value in RESP3. Nulls of RESP2 are '_', and so are texts that were dropped.
 	Kind   byte
 	hidden bool  // it repeats the password, so that no error may quote it
-	Num    int64 // of ':'
-	// Text is that of '$' and '=', and what follows the kind in a line that is no number. It is valid until the next read.
+	Num    int64 // the number of ':'
+	// Text is the text of '$', '=' and '!', or the rest of a line that is not an integer, behind its kind. It is valid
+	// until the next read.
 	Text []byte
-	// Items are those of '*', '~' and '>', and the keys and values of '%'. They are valid until the next read.
+	// Items are the values of '*', '~' and '>', and the keys and values of '%'. They are valid until the next read.
 	Items []Value
 }
 
@@ -32,7 +33,7 @@ func (v *Value) Refusal() *nodeerr.ServerError {
 	}
 	e := NewServerError(string(v.Text))
 	if v.hidden {
-		if e.Hint == "" { // and so it is no word of Redis
+		if e.Hint == "" { // it is no known code, so it may be part of the repetition
 			e.Code = "ERR"
 		}
 		e.Message = e.Code + " (" + hiddenText + ")"
