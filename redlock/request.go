@@ -158,8 +158,8 @@ func (r request) with(opts []LockOption) (request, error) {
 // checkTTL checks a TTL, and returns it as it is sent, in whole milliseconds.
 func (c *config) checkTTL(ttl, grace time.Duration) (time.Duration, error) {
 	whole := ttl.Truncate(time.Millisecond)
-	// most is the most that may be subtracted from the TTL. A lock is renewed after a third of the TTL, and a validity below
-	// that is hardly ever granted.
+	// most is the most that may be subtracted from the TTL. A lock is renewed after a third of the TTL, and a validity
+	// below that is hardly ever granted.
 	most := whole - whole/3
 	switch {
 	case ttl < minTTL:

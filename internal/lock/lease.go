@@ -206,4 +206,4 @@ func (l *Lease) Leave(now time.Time, h *quorum.Hold) Left {
 }
 
 // Unsure records that the release had no quorum.
-func (t *Lease) Unsure() { t.leaving = false }
+func (l *Lease) Unsure() { l.leaving = false }

@@ -44,7 +44,8 @@ func (c *Cluster) Advance(d time.Duration) {
 	c.enter()
 	if !c.bubble {
 		c.t.Fatalf(
-			"redlocktest: Advance(%s): this Cluster lives in real time: make it within synctest.Test, in which time can be moved",
+			"redlocktest: Advance(%s): this Cluster lives in real time: "+
+				"make it within synctest.Test, in which time can be moved",
 			d)
 	}
 	if d < 0 {
