@@ -187,3 +187,27 @@ func TestTerm_AKeyThatIsCutBehindTheAnswerToARenewalIsRenewedOnceMore(t *testing
 		})
 	}
 }
+
+// The danger: an observation that is begun while another is under way counts as under way for ever, so that no push leads to another.
+func TestLease_AnObservationThatIsBegunOnceMoreIsNotAwaitedTwice(t *testing.T) {
+	d := newDriver(t, 3, steady)
+	d.run([]step{{"tried", ""}})
+	untracked := func() (asked []wire.Tag) { // a renewal that is not sent, as it would not move the deadline
+		d.lease.Renew(d.now, &lock.Want{TTL: d.ttl / 10, MaxHold: lock.NoLimit})
+		d.lease.Tracked = false
+		renewal := new(extension)
+		for _, a := range d.lease.Due(nil, &renewal.Extend, renewal) {
+			if a.Tag.What == lock.Observe && a.What == lock.Send {
+				asked = append(asked, a.Tag)
+			}
+		}
+		return asked
+	}
+	first, second := untracked(), untracked()
+	require.Len(t, first, 3)
+	require.Len(t, second, 3)
+	for _, tag := range append(first, second...) {
+		require.Empty(t, d.lease.Answered(nil, tag, &wire.Reply{Answer: quorum.Yes, Value: d.lease.ID().Token, TTL: d.ttl}))
+	}
+	require.Len(t, d.lease.Changed(nil, 0), 1)
+}

@@ -122,7 +122,11 @@ func (l *Lease) observe(acts []Act, node int) []Act {
 	if l.looks == nil {
 		l.looks = map[int]look{}
 	}
-	last := look{serial: l.looks[node].serial + 1}
+	last := l.looks[node]
+	if last.serial > 0 && !last.ended { // Untracked begins one meanwhile, which shows more
+		l.Observed(l.name.rules.Clock, node, quorum.Unknown)
+	}
+	last = look{serial: last.serial + 1}
 	l.looks[node] = last
 	cmd := l.form().Look(l.ID())
 	cmd.WantsLate = true
