@@ -105,6 +105,10 @@ proof: ## The same from seed 1 on, and with every rule weakened in its turn; wri
 trace: ## Compare what happens in 2,000 schedules with internal/dev/sim/testdata/traces.txt; WRITE=1 writes that, after a change of a rule
 	@go test -count=1 -timeout 15m -run TestDigest ./internal/dev/sim -all $(if $(WRITE),-update)
 
+.PHONY: paths
+paths: ## Write docs/paths.md: the functions that a call goes through
+	@go run ./internal/dev/paths
+
 .PHONY: bench
 bench: ## Compare with other lock libraries, for minutes on an idle machine, and write docs/benchmarks.md
 	@go -C bench run ./cmd/compare -docs ../docs

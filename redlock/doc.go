@@ -89,3 +89,15 @@
 // The server must be Redis 6.2 or newer, Valkey 7.2 or newer, or compatible. docs/operations.md lists the commands as
 // ACL rules. It says for each what the Locker needs it for, and what happens if it is not permitted.
 package redlock
+
+// The files of the package:
+//   - locker.go, options.go, lockoptions.go, request.go: a Locker, its options, and the arguments of a call
+//   - kind.go: the kinds of locks
+//   - acquire.go, wait.go, waiter.go: one attempt, and a call that waits
+//   - together.go, inorder.go, locks.go: several names at once
+//   - lock.go, extend.go, unlock.go, attach.go, loss.go: a lock that is held, and how it ended
+//   - do.go, reentry.go: functions under a lock, and a lock that the caller holds already
+//   - inspect.go, state.go, watch.go, force.go: questions about a lock, and its end by an operator
+//   - errors.go, refusal.go: the errors
+//   - outage.go, hopeless.go: waits that end because servers are away, or refuse for good
+//   - round.go, events.go, observer.go, log.go, waits.go: what happens becomes events and lines of the log

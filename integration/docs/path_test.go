@@ -14,11 +14,10 @@ import (
 var (
 	method  = regexp.MustCompile(`(?m)^func \((?:\w+ )?\*?(\w+)(?:\[\w+\])?\) (\w+)[(\[]`)
 	field   = regexp.MustCompile(`(?m)^\t(\w+) +func\(`)
-	row     = regexp.MustCompile(`(?m)^\| \d+ \|.*$`)
 	spelled = regexp.MustCompile("`(\\w+)\\.(\\w+)`")
 )
 
-// The tables of docs/design.md show the way of a call through the code. Each function that they name is there.
+// A section of docs/design.md has what docs/paths.md does not show of the way of a call. Each function that it names is there.
 func TestDesign_NamesFunctionsThatAreThere(t *testing.T) {
 	there, fields := map[string]bool{}, map[string]bool{}
 	for _, name := range files(t, func(name string) bool {
@@ -36,12 +35,11 @@ func TestDesign_NamesFunctionsThatAreThere(t *testing.T) {
 	}
 	design, err := os.ReadFile(filepath.Join(root, "docs/design.md"))
 	require.NoError(t, err)
-	named := 0
-	for _, line := range row.FindAllString(string(design), -1) {
-		for _, m := range spelled.FindAllStringSubmatch(line, -1) {
-			named++
-			assert.True(t, there[m[1]+"."+m[2]] || fields[m[2]], "%s.%s", m[1], m[2])
-		}
+	_, section, _ := strings.Cut(string(design), "\n## The way of a call\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	named := spelled.FindAllStringSubmatch(section, -1)
+	require.Greater(t, len(named), 10)
+	for _, m := range named {
+		assert.True(t, there[m[1]+"."+m[2]] || fields[m[2]], "%s.%s", m[1], m[2])
 	}
-	require.Greater(t, named, 100)
 }

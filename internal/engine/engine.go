@@ -3,6 +3,16 @@
 // held until the Acts that follow from the input are carried out.
 //
 // Functions whose names end with Locked are for callers that hold the mutex.
+//
+// The files:
+//   - engine.go, close.go: the nodes, the settings and the events; the end of all
+//   - names.go, entry.go: the names, and the mutex of one, under which its Acts are carried out
+//   - inputs.go: the requests of calls
+//   - round.go, together.go: a round for one name, and for several
+//   - waiter.go: a call that waits
+//   - held.go, renewals.go: a granted lock that its handles share, and the renewals of all
+//   - push.go: the pushes of nodes, and the messages of other processes
+//   - ask.go, watch.go: questions to the nodes without a round, and who watches the answers
 package engine
 
 import (

@@ -1,5 +1,11 @@
 // Package form defines a lock on a server: the commands that take, extend, release and observe it, the Lua scripts that
 // servers run for these commands, and the answers of the servers.
+//
+// The files:
+//   - form.go, kind.go: what a form is, and the table of the kinds
+//   - exclusive.go, fenced.go: the plain lock, and the lock with a fencing token; all.go: several of them at once
+//   - shared.go: the lock that several holders share
+//   - *.lua, scripts.go, script.go: the scripts; scripts.go is made of them by strip
 package form
 
 import (

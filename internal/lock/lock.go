@@ -6,6 +6,18 @@
 // The package does no I/O and starts no goroutine. Its caller serialises the inputs of a name, of its rounds and of its
 // leases with one mutex. The caller carries out the Acts of each input in order, before it releases the mutex. So no
 // release overtakes its acquire, and nothing that could create a key is sent behind the release of the lock.
+//
+// The files:
+//   - lock.go: the Acts that a decision leads to, and the rules that all names share
+//   - name.go: the leases and the queue of a name; first.go is for a call that no other is before
+//   - round.go: a round, its command and its answers; together.go: rounds for several names in one command
+//   - lease.go: a granted lock, and its observations; extend.go: its extensions and renewals; attach.go and
+//     detach.go: a lock that goes from process to process; handoff.go: one that goes from call to call
+//   - queue.go: which call is next, in the states of state.go; next.go: its next step; line.go: the calls; turn.go:
+//     which process is next; share.go: readers and slots that go in side by side
+//   - view.go: the knowledge of the nodes, which observe.go updates; nodestate.go: of one node; contend.go: of
+//     clients of other libraries; stuck.go: of keys without a TTL
+//   - pace.go, numbers.go: the pauses between rounds, and the fencing numbers to ask for
 package lock
 
 import (

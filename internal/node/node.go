@@ -9,6 +9,16 @@
 // are written, how a command ends without an answer, and which are sent again. A [wire.Guard] decides whether the
 // server may vote. Packages form and lock know the meaning of the commands, and how the answers of several nodes become
 // a lock.
+//
+// The files:
+//   - node.go: a node: it accepts commands, and has some of its own
+//   - loop.go: connects again and again, and writes; batch.go puts commands together
+//   - greeting.go, stamp.go: the first commands on a connection, and the stamp of the server
+//   - conn.go: reads the answers
+//   - tracking.go: the pushes of the server
+//   - deadline.go, health.go: timeouts, and what a node reports of itself
+//   - look.go: finds out whether the name leads to another server by now
+//   - redigo.go, errors.go: a connection of a wrapped pool, and the errors of connections
 package node
 
 import (

@@ -11,6 +11,17 @@
 //
 // Nothing here does I/O or starts a goroutine. Nothing is safe for concurrent use: the shell serialises the events of
 // one machine.
+//
+// The files:
+//   - quorum.go: answers, outcomes and grants
+//   - tally.go: the answers of the nodes, which all rounds count alike
+//   - acquire.go, extend.go, release.go, attach.go: a round each
+//   - fence.go, slot.go, counterclock.go: the number on which the nodes of an acquire have to agree, and the time
+//     of their counters
+//   - lease.go: the deadline of a lock, how it ended, and the holds of handles
+//   - renewal.go: when a lease is extended
+//   - watch.go: whether a lease is lost before its deadline
+//   - handoff.go: whether a lock may be handed off
 package quorum
 
 import (

@@ -1,5 +1,14 @@
 // Package wire is the traffic with a server: commands with their attributes, replies, and the values of RESP. Its
 // pipeline decides the fate of commands when things go wrong. The package does no I/O.
+//
+// The files:
+//   - command.go, class.go: a command, and what its class permits
+//   - reply.go, refusal.go, outlook.go: a reply; what an error reply means; whether a reason passes
+//   - resp.go, value.go: the reader of RESP, with bounds
+//   - pipeline.go: the fate of each command on a connection
+//   - life.go: when to connect, and when to pause
+//   - guard.go, stamp.go: whether the server may vote, and the stamp that shows it
+//   - proven.go: the rights that a connection has shown
 package wire
 
 import (

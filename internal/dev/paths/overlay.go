@@ -1,0 +1,82 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/quorumlock/quorumlock/internal/dev/mutation"
+)
+
+// folders are those of the packages that a path leads through.
+var folders = []string{"redlock", "internal/engine", "internal/lock", "internal/quorum", "internal/form", "internal/wire", "internal/node"}
+
+// overlay writes sources of the library in which each function calls traced.Enter first, and returns the file for -overlay. about has the
+// first sentence of what each function's comment says, and its file.
+func overlay(root, dir string) (path string, about map[string]remark, err error) {
+	sources, about := map[string][]byte{}, map[string]remark{}
+	for _, folder := range folders {
+		names, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
+		if err != nil {
+			return "", nil, err
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			source, err := os.ReadFile(name)
+			if err != nil {
+				return "", nil, err
+			}
+			file := folder + "/" + filepath.Base(name)
+			if sources[file], err = instrument(source, func(f *ast.FuncDecl) { about[folder+" "+nameOf(f)] = remarkOf(f, file) }); err != nil {
+				return "", nil, err
+			}
+		}
+	}
+	path, err = mutation.Overlay(root, dir, sources)
+	return path, about, err
+}
+
+// instrument returns a source in which each function of more than one statement calls traced.Enter first. It shows all to see.
+func instrument(source []byte, see func(*ast.FuncDecl)) ([]byte, error) {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, "", source, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	at := func(pos token.Pos) int { return files.Position(pos).Offset }
+	text := append(slices.Clone(source), "\nvar _ = traced.Enter\n"...)
+	for _, d := range slices.Backward(file.Decls) {
+		if f, is := d.(*ast.FuncDecl); is && f.Body != nil {
+			if see(f); len(f.Body.List) == 1 { // it is on the page if it leads to another
+				continue
+			}
+			text = slices.Insert(text, at(f.Body.Lbrace)+1, []byte(" traced.Enter(); ")...)
+		}
+	}
+	const imports = "\n\nimport \"github.com/quorumlock/quorumlock/internal/dev/paths/traced\"\n"
+	return slices.Insert(text, at(file.Name.End()), []byte(imports)...), nil
+}
+
+// nameOf returns the name of a function, behind that of its receiver's type.
+func nameOf(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return f.Name.Name
+	}
+	of := f.Recv.List[0].Type
+	for {
+		switch t := of.(type) {
+		case *ast.StarExpr:
+			of = t.X
+		case *ast.IndexExpr:
+			of = t.X
+		case *ast.Ident:
+			return t.Name + "." + f.Name.Name
+		}
+	}
+}

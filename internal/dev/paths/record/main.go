@@ -1,0 +1,156 @@
+// Record prints, as JSON, the stacks of the functions that calls of the library go through. Its argument is the address of a server without
+// keys.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/internal/dev/paths/traced"
+	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
+)
+
+// ttl is short, as nobody wants to wait long for renewals.
+const ttl = time.Second
+
+func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: record HOST:PORT")
+	}
+	p := &program{ctx: context.Background(), address: os.Args[1], renewed: make(chan struct{}, 1)}
+	paths := p.record()
+	p.try(json.NewEncoder(os.Stdout).Encode(paths))
+	if p.err != nil {
+		log.Fatal(p.err)
+	}
+}
+
+func (p *program) record() map[string][][]string {
+	locker := p.open()
+	for range 2 { // the first connects, and sends scripts by their source
+		p.unlock(p.take(locker.TryLock, "name"))
+		p.unlock(p.take(locker.TryLock, "shared", redlock.Shared()))
+		p.both(locker)
+	}
+	paths := map[string][][]string{}
+	var lock *redlock.Lock
+	paths["TryLock"] = traced.During(func() { lock = p.take(locker.TryLock, "name") })
+	paths["Unlock"] = traced.During(func() { p.unlock(lock) })
+	paths["shared"] = traced.During(func() { lock = p.take(locker.TryLock, "shared", redlock.Shared()) })
+	p.unlock(lock)
+	paths["all"] = traced.During(func() { p.both(locker) })
+	paths["Lock"] = traced.During(func() { p.waits(func() { lock = p.take(locker.Lock, "taken") }) })
+	p.unlock(lock)
+	p.close(locker)
+
+	locker = p.open(redlock.WithObserver(event.ObserverFunc(p.observe)))
+	lock = p.take(locker.TryLock, "renewed", redlock.AutoExtend())
+	p.renewals(2)
+	paths["renewal"] = traced.During(func() { p.renewals(2) }) // what follows the first has happened when the second begins
+	p.unlock(lock)
+	p.close(locker)
+	return paths
+}
+
+// program calls the library until a call fails.
+type program struct {
+	ctx     context.Context
+	address string // of the server
+	renewed chan struct{}
+	err     error // the first
+}
+
+func (p *program) try(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+func (p *program) open(opts ...redlock.Option) *redlock.Locker {
+	locker, err := redlock.Open([]string{"redis://" + p.address}, append(opts, redlock.TTL(ttl))...)
+	p.try(err)
+	return locker
+}
+
+func (p *program) observe(e event.Event) {
+	if e, is := e.(event.Extend); is && e.Renewal {
+		select {
+		case p.renewed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// renewals waits until a lock has been renewed n times.
+func (p *program) renewals(n int) {
+	for ; n > 0 && p.err == nil; n-- {
+		<-p.renewed
+	}
+}
+
+func (p *program) close(locker *redlock.Locker) {
+	if p.err == nil {
+		p.try(locker.Close())
+	}
+}
+
+func (p *program) take(call func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error), name string, opts ...redlock.LockOption) *redlock.Lock {
+	if p.err != nil {
+		return nil
+	}
+	lock, err := call(p.ctx, name, opts...)
+	p.try(err)
+	return lock
+}
+
+func (p *program) unlock(lock *redlock.Lock) {
+	if p.err == nil {
+		p.try(lock.Unlock(p.ctx))
+	}
+}
+
+// both takes two names at once, and releases them.
+func (p *program) both(locker *redlock.Locker) {
+	if p.err != nil {
+		return
+	}
+	locks, err := locker.TryLockAll(p.ctx, []string{"one", "two"})
+	if p.try(err); err == nil {
+		p.try(locks.Unlock(p.ctx))
+	}
+}
+
+// do runs a command on the server.
+func (p *program) do(cmd string, args ...any) string {
+	c, err := redis.Dial("tcp", p.address)
+	if p.try(err); err != nil {
+		return ""
+	}
+	defer c.Close()
+	reply, err := c.Do(cmd, args...)
+	p.try(err)
+	return fmt.Sprintf("%s", reply)
+}
+
+// waits runs a call that takes a lock which another client has, and deletes that when the server has been asked to report changes.
+func (p *program) waits(call func()) {
+	p.do("SET", "taken", "token", "PX", time.Hour.Milliseconds())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		call()
+	}()
+	for p.err == nil && !strings.Contains(p.do("INFO", "stats"), "tracking_total_keys:1\r\n") {
+		<-time.After(time.Millisecond)
+	}
+	p.do("DEL", "taken")
+	<-ended
+}
