@@ -75,7 +75,7 @@ func TestAutoExtend_ARenewalCanBeGivenUpFromWhenItIsCounted(t *testing.T) {
 }
 
 // waitsToRenew matches the stack of a goroutine that waits for the mutex of an entry to renew a lock.
-var waitsToRenew = regexp.MustCompile(`\(\*Entry\)\.Lock\(.*\n.*\n.*\(\*renewals\)\.renew\(`)
+var waitsToRenew = regexp.MustCompile(`\(\*Entry\)\.Enter\(.*\n.*\n.*\(\*renewals\)\.renew\(`)
 
 // unanswered returns an Engine over a node that does not answer.
 func unanswered(t *testing.T, c clock.Clock) *Engine {
