@@ -68,24 +68,28 @@ func (g *Engine) Invalidated(node int, key string) {
 }
 
 // Changed implements [node.Listener]. Usually a round of this Engine has changed the key. The round knows the entry, so
-// it need not be looked up.
-func (g *Engine) Changed(node int, key string, by wire.Receiver) {
+// it need not be looked up, and the change and the reply take its mutex once.
+func (g *Engine) Changed(node int, key string, by wire.Receiver, tag wire.Tag, reply *wire.Reply) (replied bool) {
 	r, ok := by.(*Round)
-	if !ok || r.entry.engine != g || r.entry.Name.Key() != key || !r.entry.changed(node) {
+	if !ok || r.entry.engine != g || r.entry.Name.Key() != key {
 		g.Invalidated(node, key)
-	}
-}
-
-// changed handles a change of the key by this process. It returns false if the Engine has discarded the entry.
-func (e *Entry) changed(node int) bool {
-	e.Enter()
-	defer e.Exit()
-	if e.gone {
 		return false
 	}
-	e.engine.watches.changed(e.Name.Key())
+	e := r.entry
+	e.Enter()
+	if e.gone {
+		e.Exit()
+		g.Invalidated(node, key)
+		return false
+	}
+	g.watches.changed(key)
 	e.doLocked(e.Name.Changed(nil, node))
-	return true
+	if reply != nil {
+		var room [1]lock.Act // usually the only Act is End
+		e.doLocked(r.answeredLocked(room[:0], tag, reply))
+	}
+	e.Exit()
+	return reply != nil
 }
 
 // TrackingActive implements [node.Listener].

@@ -213,15 +213,21 @@ func (n *Node) answered(c *conn, v *wire.Value) error {
 		if a.own == tracking {
 			n.trackingAnswered(c, a.with.Answer)
 		}
+		reply := &a.with
+		if reply.Late && !a.cmd.WantsLate {
+			reply = nil
+		}
 		if a.cmd.Changed(&a.with) {
 			for _, l := range listeners {
 				for key := range a.cmd.Changing {
-					l.Changed(l.node, key, a.to)
+					if l.Changed(l.node, key, a.to, a.tag, reply) {
+						reply = nil
+					}
 				}
 			}
 		}
-		if !a.with.Late || a.cmd.WantsLate {
-			a.reply(&a.with)
+		if reply != nil {
+			a.reply(reply)
 		}
 	}
 	clear(c.answers)

@@ -25,8 +25,9 @@ type Listener interface {
 	// is reported when the server notices it, which may be late.
 	Invalidated(node int, key string)
 	// Changed reports that a command of the node itself has changed the key, or may have. It does so whether the key is
-	// tracked or not. It comes before the reply to the command, whose receiver is by.
-	Changed(node int, key string, by wire.Receiver)
+	// tracked or not. It comes before the reply to the command, whose receiver is by. If Changed returns true, it has
+	// handed the reply to the receiver. reply is nil if the receiver does not get it.
+	Changed(node int, key string, by wire.Receiver, tag wire.Tag, reply *wire.Reply) (replied bool)
 	// TrackingActive reports that changes are reported from now on, or that every key may have changed. Keys that were
 	// observed before have to be observed again. It comes again when the node gets another listener.
 	TrackingActive(node int)

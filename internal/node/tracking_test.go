@@ -26,10 +26,13 @@ type events chan string
 func (e events) Invalidated(number int, key string) { e <- fmt.Sprint(number, " invalidated ", key) }
 
 // Changed implements [node.Listener].
-func (e events) Changed(number int, key string, _ wire.Receiver) { e.Invalidated(number, key) }
-func (e events) TrackingActive(number int)                       { e <- fmt.Sprint(number, " active") }
-func (e events) TrackingLost(number int)                         { e <- fmt.Sprint(number, " lost") }
-func (e events) Message(number int, text string)                 { e <- fmt.Sprint(number, " message ", text) }
+func (e events) Changed(number int, key string, _ wire.Receiver, _ wire.Tag, _ *wire.Reply) bool {
+	e.Invalidated(number, key)
+	return false
+}
+func (e events) TrackingActive(number int)       { e <- fmt.Sprint(number, " active") }
+func (e events) TrackingLost(number int)         { e <- fmt.Sprint(number, " lost") }
+func (e events) Message(number int, text string) { e <- fmt.Sprint(number, " message ", text) }
 
 // next waits for the next notification.
 func (e events) next(t testing.TB) string {
