@@ -36,7 +36,7 @@ import (
 //	0 free untracked          the same, but no change will be pushed
 //	0 silent                  node 0 has not answered an observation
 //	0 changed                 node 0 has pushed that the key has changed
-//	0 unwanted                node 0 has pushed that a writer waits, or waits no more
+//	0 unwanted                node 0 has pushed that a writer waits, or no longer waits
 //	0 tracking, 0 lost        tracking on node 0 has become active, or is lost
 //	0 healed, 0 not healed    a key without a TTL has been deleted, or not
 //	peer b                    another process announces that it waits

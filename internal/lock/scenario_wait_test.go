@@ -66,9 +66,9 @@ func (s *teller) unlock() []string {
 func (s *teller) act(a *lock.Act) string {
 	switch a.What {
 	case lock.Offer:
-		return fmt.Sprintf("it is the turn of %v", a.Call.Of)
+		return fmt.Sprintf("%v may ask", a.Call.Of)
 	case lock.Foreign:
-		return fmt.Sprintf("%v waits no more", a.Call.Of)
+		return fmt.Sprintf("the wait of %v ends", a.Call.Of)
 	case lock.Wake:
 		s.wakeAt = a.At
 		return fmt.Sprintf("wake in %v", a.At.Sub(s.now))
