@@ -10,10 +10,10 @@ import (
 type system struct {
 	start      time.Time                         // wall time, without a monotonic part
 	sinceBoot  func() (time.Duration, bool)      // counts suspend; false if it cannot be read
-	sinceStart func() (mono, wall time.Duration) // wall may be set, mono may miss suspend
+	sinceStart func() (mono, wall time.Duration) // somebody may set wall, and mono may not count suspend
 	boot       time.Duration                     // sinceBoot at start
 	refused    atomic.Bool                       // sinceBoot has failed once and is not asked again
-	carry      time.Duration                     // for how long a reading by sinceBoot is carried on at most
+	carry      time.Duration                     // for how long mono may continue a reading by sinceBoot, see carried
 
 	mu      sync.Mutex
 	last    reading
@@ -28,7 +28,8 @@ type reading struct {
 	known      bool
 }
 
-// exact bounds the error of a reading that is carried on.
+// exact is the tolerance of carried, which continues a reading by sinceBoot with mono. A reading is carried on only if
+// it took exact at most. Since then, wall must have moved against mono by exact at most.
 const exact = 5 * time.Microsecond
 
 // System returns a clock of this machine that counts suspend and never goes backwards.
@@ -56,6 +57,7 @@ func System() Clock {
 	})
 }
 
+// newSystem makes a system from its sources of time, for System and for tests.
 func newSystem(
 	start time.Time, carry time.Duration,
 	sinceBoot func() (time.Duration, bool), sinceStart func() (mono, wall time.Duration),
@@ -72,9 +74,10 @@ func (s *system) AfterFunc(d time.Duration, f func()) Timer { return time.AfterF
 
 // elapsed returns the time since start, never less than it has returned before.
 //
-// Without sinceBoot it is mono plus the most that wall was ever ahead of mono. It equals the larger of the two until
-// wall is set back. From then on it runs with mono. If it held the highest reading instead, it would stand still until
-// wall has caught up, and would keep leases alive that are over.
+// Without sinceBoot, elapsed returns mono plus the largest lead over mono that it has seen since sinceBoot failed. The
+// lead is that of wall, or of the highest reading by sinceBoot. After wall is set back, elapsed goes on at the rate of
+// mono. If it held its highest reading instead, it would stand still until wall caught up. Leases that are over would
+// then seem alive.
 func (s *system) elapsed() time.Duration {
 	mono, wall := s.sinceStart()
 	if !s.refused.Load() {

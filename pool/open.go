@@ -26,8 +26,8 @@ import (
 // number of Lockers may share them.
 type Node node.Node
 
-// Addr returns the node's name in errors and logs. It is the address in the URL (host:port, or the path of the socket),
-// node-0 and so on for [Wrap], or the name that [WithName] returns.
+// Addr returns the node's name in errors and logs. By default it is the address in the URL: host:port, or the path of
+// the socket. For [Wrap] it is node-0, node-1 and so on. [WithName] sets another name.
 func (n *Node) Addr() string { return (*node.Node)(n).Addr() }
 
 // Close waits until the commands under way have ended, for the node timeout at most, and closes the connection. A

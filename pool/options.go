@@ -37,6 +37,7 @@ func unless(bad bool, set func(*options), reason string, args ...any) Option {
 	})
 }
 
+// newOptions applies options to the defaults, and checks the result.
 func newOptions(opts []Option) (*options, error) {
 	o := &options{config: node.Config{
 		Timeout: 300 * time.Millisecond, DialTimeout: 5 * time.Second, MaxOverdue: time.Second, LookEvery: 30 * time.Second,
@@ -101,10 +102,10 @@ func WithRestartGuard(maxTTL time.Duration) Option {
 		"WithRestartGuard(%s): must be from 1ms to %s", maxTTL, node.MaxGuard)
 }
 
-// WithDurable exempts nodes from [WithRestartGuard]. durable reports whether the i-th server (from 0) comes back with
-// every key that it has confirmed, and has no replica that may take its place. With appendonly yes and appendfsync
-// always, a server keeps every confirmed key. By default no node is exempt. WithDurable is an error without
-// WithRestartGuard.
+// WithDurable exempts nodes from [WithRestartGuard]. durable returns true if two things hold for the i-th server (from
+// 0). It comes back with every key that it has confirmed, and it has no replica that may take its place. With
+// appendonly yes and appendfsync always, a server keeps every confirmed key. By default no node is exempt. WithDurable
+// is an error without WithRestartGuard.
 func WithDurable(durable func(i int) bool) Option {
 	return unless(durable == nil, func(o *options) { o.durable = durable }, "WithDurable(nil)")
 }

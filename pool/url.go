@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-// errInseparable is the error of a URL of which any part may belong to a password.
+// errInseparable is the error of a URL whose password may reach into any other part, because an @ follows a /, ? or #.
 var errInseparable = errors.New("user name and password cannot be separated from the rest: " +
 	"all but letters, digits and -._~ must be percent-encoded in them")
 
@@ -24,8 +24,8 @@ var secure = map[string]bool{"redis": false, "rediss": true, "valkey": false, "v
 
 // parseURL parses the forms that Open documents. The TLS of the result is nil unless the URL asks for TLS.
 //
-// The errors name the part that is wrong. They repeat nothing of the URL, and no error of package url: a password that
-// is not escaped, or that stands in the wrong place, looks like any other part.
+// The errors name the part that is wrong. They quote no part of the URL and no error of package url. A password that is
+// not escaped, or that stands in the wrong place, looks like any other part.
 func parseURL(raw string) (*node.Server, error) {
 	scheme, rest, found := strings.Cut(raw, "://")
 	scheme = strings.ToLower(scheme)
@@ -33,8 +33,8 @@ func parseURL(raw string) (*node.Server, error) {
 	if !found || !hasHost && scheme != "unix" {
 		return nil, errors.New("scheme: must be redis://, rediss://, valkey://, valkeys:// or unix://")
 	}
-	// Behind a / ? or # in a password, the rest of the password looks like any other part. The path of a socket may have
-	// an @ of its own.
+	// If a password contains /, ? or #, its rest looks like another part of the URL. So an @ there is an error. A unix://
+	// URL without an authority is exempt, because the path of a socket may contain an @.
 	authority, path := rest, ""
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 		authority, path = rest[:end], rest[end:]
@@ -65,6 +65,7 @@ func badURL(err error) error {
 			"in user and password all but letters, digits and -._~ must be percent-encoded")
 }
 
+// readURL reads the parts of a URL into a Server.
 func readURL(u *url.URL) (*node.Server, error) {
 	t := &node.Server{Network: "tcp"}
 	if u.Fragment != "" {
@@ -136,6 +137,7 @@ var (
 	zoneName = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
 )
 
+// hostOf returns the host in a URL. Each spelling of an IP address gives the same text, and a name is in lower case.
 func hostOf(u *url.URL) (string, error) {
 	host, bracketed := u.Hostname(), strings.HasPrefix(u.Host, "[")
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() == bracketed && zoneName.MatchString(ip.Zone()) {

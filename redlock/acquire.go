@@ -33,8 +33,8 @@ import (
 //   - the error of a [TokenSource];
 //   - [ErrClosed]: the Locker has been closed.
 //
-// If several of them apply, TryLock returns the first in this order: ErrInvalid for the name or an option that is out
-// of range, ErrClosed, ErrInvalid for MaxWait or MaxOutage, ErrDeadlock, ctx.Err().
+// If several of them apply, TryLock returns the first in this order: ErrInvalid, ErrClosed, ErrDeadlock, ctx.Err().
+// Only an ErrInvalid because TryLock has no use for MaxWait or MaxOutage comes after ErrClosed.
 //
 // After an error the call leaves no lock on a node that answers. A node that does not answer is cleaned up when it is
 // back, or by the TTL. The releases may still be under way when TryLock returns. So a program that exits calls Close
@@ -73,9 +73,10 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 // Some faults do not end by themselves. If nodes with such faults leave no majority, Lock returns ErrNoQuorum with the
 // nodes' reasons:
 //   - at once, if the nodes were closed (pool.Node.Close);
-//   - at once, if no majority has ever answered this Locker, and a server is no Redis, is too old, is a Sentinel, votes
-//     for another node already, or answers with an error that does not pass, such as NOAUTH, NOPERM or MOVED;
-//   - after 10 s, if no majority has ever answered this Locker, and the fault may pass: for example TLS that fails,
+//   - at once, if no majority has ever answered this Locker, and a fault does not pass. Such a server is no Redis, is
+//     too old, is a Sentinel, or votes for another node already. Or it answers with an error such as NOAUTH, NOPERM or
+//     MOVED;
+//   - after 10 s, if no majority has ever answered this Locker, and the fault may pass. Examples are TLS that fails,
 //     READONLY, or a server that closes each connection.
 //
 // Once a majority has answered, of these faults only closed nodes end the wait. The others are then an outage like any
@@ -86,8 +87,8 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lo
 	return l.take(ctx, name, opts, false)
 }
 
-// take takes a lock. If the caller already holds it, take returns another handle or an error, as reenter does. try
-// means that the call does not wait.
+// take checks a call, and then tries once or waits for the lock. If the caller already holds it, take returns another
+// handle or an error, as reenter does. try means that the call does not wait.
 func (l *Locker) take(ctx context.Context, name string, opts []LockOption, try bool) (lock *Lock, err error) {
 	var req request
 	if err := l.begin(&req, event.OpAcquire, name, opts); err != nil {
@@ -155,7 +156,7 @@ func (l *Locker) limit(ctx context.Context, req *request) (limited context.Conte
 // one was split: a majority granted slots, but not the same one.
 const maxSplits = 4
 
-// attempt runs one round. If the round was for a slot and was split, attempt runs another, up to maxSplits in all.
+// attempt runs a round, and up to three more if a slot was split. It runs maxSplits rounds at most.
 func (l *Locker) attempt(ctx context.Context, req *request) (*Lock, error) {
 	for round := 1; ; round++ {
 		lock, split, err := l.acquire(ctx, req)

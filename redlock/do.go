@@ -48,6 +48,7 @@ func (l *Locker) TryDo(
 	return l.do(ctx, name, fn, opts, true)
 }
 
+// do runs fn while it holds the lock of one name. try means that the call does not wait for a holder.
 func (l *Locker) do(
 	ctx context.Context, name string, fn func(context.Context, *Lock) error, opts []LockOption, try bool,
 ) error {
@@ -78,6 +79,7 @@ func (l *Locker) TryDoAll(
 	return l.doAll(ctx, names, fn, opts, true)
 }
 
+// doAll runs fn while it holds the locks of several names. try means that the call does not wait for a holder.
 func (l *Locker) doAll(
 	ctx context.Context, names []string, fn func(context.Context, *Locks) error, opts []LockOption, try bool,
 ) error {

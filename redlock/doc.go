@@ -19,10 +19,10 @@
 // A node is one Redis server. A round asks every node once. The node timeout limits the wait for one answer of one node
 // (pool.WithTimeout, 300 ms by default). If the nodes have different timeouts, the longest counts.
 //
-// The deadline of a lock is the beginning of the last round that a majority confirmed, plus the TTL, less the allowance
-// for drift ([WithDrift]), less the [Grace]. The validity is the time until the deadline. From the deadline on the lock
-// is over. The nodes keep its key until the TTL ends. A Lock is a handle on a lock: with [Reentrant] one lock has
-// several.
+// The deadline of a lock is the beginning of the last round that a majority confirmed, plus the TTL. The allowance for
+// drift ([WithDrift]) and the [Grace] are subtracted from that. The validity is the time until the deadline. From the
+// deadline on the lock is over. The nodes keep its key until the TTL ends. A Lock is a handle on a lock: with
+// [Reentrant] one lock has several.
 //
 // # Options
 //
@@ -51,8 +51,8 @@
 //   - The clocks of the nodes and of this machine run at the same rate, within the allowance of [WithDrift].
 //   - No node forgets a key before its TTL is over.
 //
-// The program itself can break that: with [Locker.ForceUnlock] and [WithHeal], which delete keys of others, with
-// [Locker.Attach] to a lock that another handle still holds, and with a [TokenSource] that returns one token twice.
+// The program itself can break that. [Locker.ForceUnlock] and [WithHeal] delete keys of others. [Locker.Attach] may
+// return a handle on a lock that another handle still holds. A [TokenSource] may return one token twice.
 //
 // The lock guarantees nothing beyond that:
 //

@@ -16,12 +16,13 @@ import (
 var (
 	// ErrTaken means that others hold too many nodes for this caller to win a majority. Waiting may help.
 	ErrTaken = errors.New("redlock: lock is taken")
-	// ErrForeign means that nobody can take the lock: data of another program, without a TTL, is under its name on too
+	// ErrForeign means that nobody can take the lock. Data of another program, without a TTL, is under its name on too
 	// many nodes for a majority. Waiting does not help. Choose another name or prefix, or delete the data. Data with a TTL
 	// is ErrTaken.
 	ErrForeign = errors.New("redlock: data of another program is in the way of the lock")
-	// ErrDeadlock means that the caller already holds the lock, and would wait for itself. With [Reentrant] it takes the
-	// lock again. [Locker.Shutdown] returns it to a function of Do that would wait for itself.
+	// ErrDeadlock means that the caller already holds the lock and would wait for itself. With [Reentrant] the caller gets
+	// another handle, unless its lock does not cover the kind that it asks for. [Locker.Shutdown] also returns ErrDeadlock
+	// if a function of Do calls it with its own context, because that function would wait for itself.
 	ErrDeadlock = errors.New("redlock: the caller holds the lock already and would wait for itself")
 	// ErrNoQuorum means that too few nodes answered, or answered too late, or that the call ended before they had
 	// answered. The Reason of the [QuorumError] says which. A call that waited behind others in its Locker, and so does
@@ -64,7 +65,7 @@ func (d deadlock) Error() string { return string(d) }
 
 func (deadlock) Is(target error) bool { return target == ErrDeadlock }
 
-// invalid makes an ErrInvalid, the message of which names the fault.
+// invalid makes an ErrInvalid whose message names the fault.
 func invalid(format string, args ...any) error { return wrong.Errorf("redlock: "+format, args...) }
 
 // ending is an error that matches ErrNotHeld too.

@@ -96,6 +96,7 @@ func (l *Locker) released(h *engine.Held, outcome quorum.Outcome, unlock *observ
 // reports.
 type program struct{ *Locker }
 
+// Health emits the event about the new state of a node.
 func (p program) Health(node int, h engine.Health) {
 	now, addr := time.Now(), p.addr(node)
 	switch {
@@ -111,12 +112,14 @@ func (p program) Health(node int, h engine.Health) {
 	}
 }
 
+// Turn emits an event.Turn, if an observer wants it.
 func (p program) Turn(key string, waiting int, received bool) {
 	if p.events.wants(kindTurns) {
 		p.events.emit(event.Turn{At: time.Now(), Name: p.nameOf(key), Received: received, Waiting: waiting})
 	}
 }
 
+// Stuck emits an event.Stuck.
 func (p program) Stuck(key string, s *engine.Stuck) {
 	var addrs []string
 	for _, node := range s.Nodes {
@@ -125,6 +128,7 @@ func (p program) Stuck(key string, s *engine.Stuck) {
 	p.events.emit(event.Stuck{At: time.Now(), Name: p.nameOf(key), Addrs: addrs, Unchanged: s.Unchanged})
 }
 
+// Healed emits an event.Heal.
 func (p program) Healed(key string, node int) {
 	p.events.emit(event.Heal{At: time.Now(), Name: p.nameOf(key), Node: node, Addr: p.addr(node)})
 }

@@ -49,9 +49,9 @@ type Removal struct {
 // before its Unlock. Otherwise its Unlock hands the lock off to one of these calls.
 //
 // ForceUnlock looks at all nodes first, and then deletes on each node only the value that it has seen there. So a
-// deletion that arrives late does not delete the key of a later holder, unless a client of another kind uses the same
-// value again. ForceUnlock ends shared locks and slots one by one, as [Locker.Inspect] shows them. One that comes
-// meanwhile stays. It also deletes a mark without sharers. The call is logged at level Warn.
+// deletion that arrives late does not delete the key of a later holder. The exception is a client of another kind that
+// uses the same value again. ForceUnlock ends shared locks and slots one by one, as [Locker.Inspect] shows them. One
+// that comes meanwhile stays. It also deletes a mark without sharers. The call is logged at level Warn.
 //
 // The error is nil if a majority of the nodes no longer holds the value that was seen there, or held nothing. Otherwise
 // it is a [*QuorumError] with the reason of every node, joined with ctx.Err() if ctx ended first. It matches

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// maxTurns is the number of rounds that a call for several names loses on turns of its own before it goes on in the
+// maxTurns is the number of rounds that a call for several names loses on turns of its own. Then it goes on in the
 // order of the names.
 const maxTurns = 4
 

@@ -14,9 +14,9 @@ import (
 // Inspect asks every node who holds a lock, and for how much longer. It changes nothing. It waits for all nodes, for
 // the node timeout at most. Its result may be outdated when it is read.
 //
-// Inspect also asks a node that has shared locks or slots for their holders: for up to 256 at a time, with the node
-// timeout each time. It reads up to 2048 holders of a node, the ones whose TTLs end first. A holder that comes, leaves
-// or is renewed meanwhile may be missing or not.
+// Inspect also asks a node that has shared locks or slots for their holders. It asks for up to 256 at a time, with the
+// node timeout each time. It reads up to 2048 holders of a node, the ones whose TTLs end first. A holder that comes,
+// leaves or is renewed meanwhile may be missing or not.
 //
 // The error is [ErrNoQuorum] in a [*QuorumError] if fewer than a majority answered. It is joined with ctx.Err() if ctx
 // ended first. The LockState is nil only after [ErrInvalid], [ErrClosed], and ctx.Err() alone, if ctx had ended before.

@@ -46,7 +46,7 @@ func Shared() LockOption {
 	return lockOption(func(r *request) { r.Kind, r.given = engine.KindShared, r.given|givenShared })
 }
 
-// Slots asks for one of n slots of a name, like a semaphore: at most n callers have one at a time, in all processes
+// Slots asks for one of n slots of a name, like a semaphore. At most n callers have a slot at a time, in all processes
 // together. n is from 1 to 1024. A lock that has a slot is a lock like any other. It has a token and a TTL of its own,
 // and is extended, renewed, lost, detached and unlocked by itself. The slot is free again when its TTL ends. But such a
 // lock has no fencing token, so [Lock.Fence] is 0, and it is not handed off ([WithLocalHandoff]). A node that has no

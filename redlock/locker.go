@@ -62,6 +62,7 @@ func New(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 	return newLocker(nodes, c)
 }
 
+// newLocker checks the nodes and the defaults of locks, and makes the Locker.
 func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	if len(nodes) == 0 {
 		return nil, invalid("no nodes: a lock needs at least one")
@@ -152,7 +153,8 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// begin checks the arguments of a call and counts the call. If it returns nil, engine.End ends the count.
+// begin checks the arguments of a call and counts the call. If begin returns nil, the caller must call engine.End when
+// the call ends.
 func (l *Locker) begin(req *request, op event.Op, name string, opts []LockOption) error {
 	err := l.request(req, name, opts)
 	if err == nil && !l.engine.Begin() {

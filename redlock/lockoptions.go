@@ -9,10 +9,10 @@ func TTL(ttl time.Duration) DefaultOption {
 	return defaultOption(func(r *request) { r.TTL = ttl })
 }
 
-// AutoExtend renews the lock while it is held: after 0.1 s at the latest, and then each time that a third of its TTL
-// has gone by. Renewals end with Unlock, Detach, the loss of the lock, [MaxHold] or Locker.Close. A failed renewal is
-// tried again while validity is left. A renewal re-creates the key on nodes that have lost it. Another one follows 0.1
-// s later, and from then on these nodes count again.
+// AutoExtend renews the lock while it is held. The first renewal comes after 0.1 s at the latest, and another each time
+// that a third of its TTL has gone by. Renewals end with Unlock, Detach, the loss of the lock, [MaxHold] or
+// Locker.Close. A failed renewal is tried again while validity is left. A renewal re-creates the key on nodes that have
+// lost it. Another one follows 0.1 s later, and from then on these nodes count again.
 //
 // A lock that the nodes lose is [ErrLost] within about a round trip if they announce that, else at the next renewal
 // (docs/safety.md).

@@ -55,6 +55,7 @@ func (a *audience) log(what event.Event) {
 	}
 }
 
+// quarantined logs that a node does not vote, if that is so.
 func (a *audience) quarantined(at time.Time, addr string, is bool, left time.Duration, err error) {
 	const message = "redlock: a node does not vote, as it may have forgotten locks"
 	switch {
@@ -100,6 +101,6 @@ func (a *audience) line(at time.Time, level slog.Level, message string, args ...
 // logs reports whether lines of a level are logged.
 func (a *audience) logs(level slog.Level) bool { return a.logger.Enabled(context.Background(), level) }
 
-// mayLog reports whether there is a log handler at all. Unlike logs it does not ask the handler, which is user code:
-// the handler might call a method of a lock whose mutex the caller of mayLog already has.
+// mayLog reports whether there is a log handler at all. Unlike logs it does not ask the handler, which is user code.
+// The handler might call a method of a lock whose mutex the caller of mayLog already has.
 func (a *audience) mayLog() bool { return a.logger.Handler() != slog.DiscardHandler }

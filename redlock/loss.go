@@ -21,6 +21,7 @@ type lossError struct {
 	renewal bool
 }
 
+// Error returns the end of the lock, and the failure of the last extension before it.
 func (e *lossError) Error() string {
 	what := "extension"
 	if e.renewal {
@@ -60,6 +61,8 @@ func (l *Locker) endLocked(h *engine.Held, how quorum.Ending) error {
 	return *h.Loss
 }
 
+// lossLocked makes the error of a lock that was lost or has expired. It has the last extension, if that failed or is
+// still under way.
 func (l *Locker) lossLocked(h *engine.Held, how quorum.Ending) error {
 	r, began, renewal := h.FailedLocked()
 	if r == nil {

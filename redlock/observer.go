@@ -133,6 +133,8 @@ func (e *events) emitRound(c *observedCall, what event.Round) {
 	e.emitLocked(what)
 }
 
+// emitLocked queues an event, and starts the goroutine that delivers events if it does not run. If too many events
+// wait, it counts the event as dropped.
 func (e *events) emitLocked(what event.Event) {
 	if len(e.waiting) >= maxEvents {
 		e.dropped++
@@ -171,6 +173,7 @@ func (e *events) deliver() {
 	}
 }
 
+// pass passes an event to each observer that wants it, and then to the log.
 func (e *events) pass(what event.Event) {
 	kind := kindOf(what)
 	for _, o := range e.observers {

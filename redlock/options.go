@@ -37,6 +37,7 @@ type option func(*config)
 
 func (f option) apply(c *config) { f(c) }
 
+// newConfig applies options to the defaults, and checks the result.
 func newConfig(opts []Option) (config, error) {
 	c := config{
 		settings: engine.Config{
@@ -102,7 +103,7 @@ func WithPoolOptions(opts ...pool.Option) Option {
 	return option(func(c *config) { c.pool = append(c.pool, opts...) })
 }
 
-// WithMaxTTL sets the longest TTL that a lock may have, at least 1 ms. The default is 24 h: the lock of a holder that
+// WithMaxTTL sets the longest TTL that a lock may have, at least 1 ms. The default is 24 h. The lock of a holder that
 // died stays for its whole TTL, so a longer TTL is more likely a mistake. If nodes have a shorter restart guard
 // ([pool.WithRestartGuard]), that is the limit.
 func WithMaxTTL(ttl time.Duration) Option {
@@ -124,10 +125,10 @@ func WithKeyPrefix(prefix string) Option {
 	return option(func(c *config) { c.prefix = prefix })
 }
 
-// WithBackoff sets how long Lock pauses between rounds if it cannot know when the lock becomes free: contenders took
-// the nodes from each other, too few nodes answer, or the servers do not announce changes. The pause is random, between
-// a quarter and the whole of a time that doubles from first to most. The defaults are 2 ms and 200 ms. Both must be
-// above zero, and first must not be above most. Choose first well above the round-trip time.
+// WithBackoff sets how long Lock pauses between rounds if it cannot know when the lock becomes free. That is so if
+// contenders took the nodes from each other, too few nodes answer, or the servers announce no changes. The pause is
+// random, between a quarter and the whole of a time that doubles from first to most. The defaults are 2 ms and 200 ms.
+// Both must be above zero, and first must not be above most. Choose first well above the round-trip time.
 func WithBackoff(first, most time.Duration) Option {
 	return option(func(c *config) { c.settings.Pace.First, c.settings.Pace.Most = first, most })
 }
@@ -137,7 +138,7 @@ func WithBackoff(first, most time.Duration) Option {
 // which means never: such a key stays taken ([nodeerr.ErrNoExpiry]). Any other value must be at least 1 ms. Choose it
 // far above the time for which anybody may hold the lock. Without [WithKeyPrefix] the option is [ErrInvalid].
 //
-// Lock deletes such a key while it waits. TryLock deletes it too, as long as no call waits: the first call that finds
+// Lock deletes such a key while it waits. TryLock deletes it too, as long as no call waits. The first call that finds
 // the key unchanged for that time deletes it, and a later call gets the lock. Between calls the Locker remembers some
 // thousand such keys. If a server announces changes, the time begins again there when the connection was lost, or when
 // the server has dropped all keys.
@@ -179,8 +180,8 @@ func WithLocalHandoff(max time.Duration) Option {
 // lock should use it, because tokens are ordered only among holders that use fencing.
 //
 // It costs no round trip while the counters of the nodes agree, and one more if they do not. That happens in the first
-// round after a node was away, and occasionally while the clock of a node differs from the others by more than a
-// second. Then a call may take up to twice the node timeout.
+// round after a node was away. It also happens occasionally while the clock of a node differs from the others by more
+// than a second. Then a call may take up to twice the node timeout.
 func WithFencing() Option {
 	return option(func(c *config) { c.settings.Fencing = true })
 }
@@ -257,8 +258,9 @@ func WithClock(lease clock.Clock) Option {
 // DefaultOption is a [LockOption] that [Open] and [New] take too. There it is the default of the Locker's locks. A call
 // overrides it. With [NoLimit], Grace(0), Metadata("") or TokenSource(nil) a call is as if there were no default.
 //
-// A call ignores a default that it has no use for. The options of a call are checked together with the defaults. So a
-// call that lowers the TTL may have to give its Grace too, and one that raises the TTL its MaxHold.
+// A call ignores a default that it has no use for. The options of a call are checked together with the defaults. A call
+// that lowers the TTL may also have to give a Grace. A call with AutoExtend that raises the TTL may also have to give a
+// MaxHold.
 type DefaultOption interface {
 	Option
 	LockOption
@@ -268,6 +270,7 @@ type defaultOption func(*request)
 
 func (f defaultOption) applyLock(r *request) { f(r) }
 
+// apply sets a default of the locks. It clears given, because a default is no option of a call.
 func (f defaultOption) apply(c *config) {
 	f(&c.lock)
 	c.lock.given = 0

@@ -22,8 +22,8 @@ func (l *Locker) held(ctx context.Context, req *request) (*engine.Held, *engine.
 	return l.engine.HeldBy(req.owner, req.key)
 }
 
-// reenter makes another handle on a lock that the caller holds. It returns no handle and no error if the caller holds
-// none.
+// reenter returns another handle if the caller already holds the lock. It returns no handle and no error if the caller
+// does not hold it.
 func (l *Locker) reenter(ctx context.Context, req *request) (*Lock, error) {
 	h, by := l.held(ctx, req)
 	switch {
@@ -52,7 +52,8 @@ func (l *Locker) reenter(ctx context.Context, req *request) (*Lock, error) {
 	// If MaxHold leaves nothing to extend, the lock stays as it is.
 	if _, err := l.checkTTL(ttl, h.First.Want.Grace); err == nil || ttl == least {
 		if err := lock.Extend(ctx, ttl); err != nil {
-			// This hold is not the last, unless the outer handle was unlocked meanwhile.
+			// Usually the outer handle still holds the lock, so Unlock only ends this hold and asks no node. If the outer handle
+			// was unlocked meanwhile, Unlock releases the lock or hands it off.
 			_ = lock.Unlock(context.WithoutCancel(ctx))
 			return nil, err
 		}

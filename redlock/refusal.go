@@ -135,7 +135,7 @@ func isFault(err error) bool {
 		!errors.Is(err, nodeerr.ErrRecreated) && !errors.Is(err, nodeerr.ErrForeign)
 }
 
-// keepsKey reports whether a node keeps the key, because it refused or did not accept the release, and the release is
+// keepsKey reports whether a node keeps the key. Such a node refused or did not accept the release, and the release is
 // not sent to it again. A server that votes for another node already is released under the name of that node.
 func keepsKey(err error) bool {
 	return isFault(err) && !engine.SentAgain(err) && !errors.Is(err, nodeerr.ErrSameServer)
@@ -146,6 +146,7 @@ func isTaken(err error) bool {
 	return errors.Is(err, nodeerr.ErrHeld) || errors.Is(err, nodeerr.ErrQueued)
 }
 
+// Error returns the address of the node and its answer.
 func (e *NodeError) Error() string {
 	if e.Err == nil {
 		return e.Addr + ": yes"
@@ -220,6 +221,7 @@ func (e *QuorumError) As(target any) bool {
 // Unwrap returns the Reason and the errors of the nodes that did not say yes.
 func (e *QuorumError) Unwrap() []error { return e.unwrap(e.Reason) }
 
+// unwrap returns a reason, and the errors of the nodes that have one.
 func (e *QuorumError) unwrap(reason error) []error {
 	var nodes *multierror.Error
 	for i := range e.Nodes {
@@ -269,7 +271,7 @@ func (e *overError) Format(s fmt.State, verb rune) {
 }
 
 // ended returns the error of a context that has ended, with its cause. If the cause is the end of another lock or of
-// another Locker, only its text is included: it must not match as the end of this one.
+// another Locker, only its text is included. The error must not match as the end of this one.
 func ended(ctx context.Context) error {
 	switch cause := context.Cause(ctx); {
 	case cause == ctx.Err(): //nolint:errorlint // the very error is meant

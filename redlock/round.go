@@ -25,7 +25,7 @@ func (e *events) begin(r *engine.Round) {
 	}
 }
 
-// Began records that an acquire begins. It makes a call of a renewal.
+// Began records that a round begins: of a call, or a renewal. A renewal gets an observedCall of its own.
 func (p program) Began(r *engine.Round) {
 	if r.Renewal() != nil {
 		r.Of = p.newCall(context.Background())
@@ -40,6 +40,7 @@ func callOf(of any) *observedCall {
 	return c
 }
 
+// opOf returns the operation of a round: acquire, extend or unlock.
 func opOf(r *engine.Round) event.Op {
 	switch {
 	case r.Held() == nil:
@@ -68,6 +69,7 @@ func (e *events) took(r *engine.Round) (time.Duration, time.Time) {
 	return took, e.began.Add(r.Began + took)
 }
 
+// Raising emits an event.Raise, if an observer wants it.
 func (p program) Raising(r *engine.Round, node int, granted, number uint64) {
 	if p.events.wants(kindRounds) {
 		p.events.emit(event.Raise{
@@ -77,6 +79,7 @@ func (p program) Raising(r *engine.Round, node int, granted, number uint64) {
 	}
 }
 
+// Voted emits an event.Vote, if an observer wants it.
 func (p program) Voted(r *engine.Round, node int, answer quorum.Answer, command string, err error) {
 	if p.events.wants(kindVotes) {
 		took, at := p.events.took(r)
@@ -87,6 +90,7 @@ func (p program) Voted(r *engine.Round, node int, answer quorum.Answer, command 
 	}
 }
 
+// Settled passes the outcome of an acquire to the records of faults and outages, which may end waits.
 func (p program) Settled(r *engine.Round) {
 	served, limited := p.engine.Served(), p.outages.some.Load()
 	if served && !limited {
@@ -104,6 +108,8 @@ func (p program) Settled(r *engine.Round) {
 	}
 }
 
+// Ended reports the outcome of a round to the observers and the log. It also reports the end of a lock that was
+// released, and the end of a renewal.
 func (p program) Ended(r *engine.Round) {
 	e, c := &p.events, callOf(r.Of)
 	ended, reported := event.Round{Op: opOf(r), Split: r.Split()}, e.wants(kindRounds)

@@ -15,8 +15,8 @@ import (
 type Verdict string
 
 const (
-	// VerdictHeld means that a majority of the nodes holds the same token, or has the same shared lock, or the same token
-	// in the same slot.
+	// VerdictHeld means that a majority of the nodes holds the same token. Or it has the same shared lock, or the same
+	// token in the same slot.
 	VerdictHeld Verdict = "held"
 	// VerdictNobody means that nobody holds the lock, whatever is on the nodes that did not answer. Tokens on a minority
 	// may still prevent an acquire, until they are released or expire.

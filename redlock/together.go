@@ -34,16 +34,17 @@ func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOpt
 //
 // At first LockAll holds nothing while it waits: it waits for the first name that is in the way, and then tries all
 // names. That may not succeed if others take some of the names in turn. So after four attempts, or after one TTL, it
-// goes on in the order of the names: it holds the first of them, and renews them, while it waits for the next. If that
-// lasts longer than a TTL, it releases all locks and begins again. Each time this limit is twice as long. So it gets
-// the locks in a bounded number of turns, if the others take the locks in the same order, or with LockAll. If it went
-// in that order, [MaxHold] counts from when it has all locks.
+// goes on in the order of the names. It holds the locks of the first names, and renews them, while it waits for the
+// next. If that lasts longer than a TTL, it releases all locks and begins again. Each time this limit is twice as long.
+// So it gets the locks in a bounded number of turns, if the others take the locks in the same order, or with LockAll.
+// If it went in that order, [MaxHold] counts from when it has all locks.
 //
 // The errors are the same as for Lock and TryLockAll.
 func (l *Locker) LockAll(ctx context.Context, names []string, opts ...LockOption) (*Locks, error) {
 	return l.takeAll(ctx, names, opts, false)
 }
 
+// takeAll takes the locks of several names, or none of them. try means that the call does not wait.
 func (l *Locker) takeAll(ctx context.Context, names []string, opts []LockOption, try bool) (locks *Locks, err error) {
 	all, err := l.requests(names, opts)
 	if err != nil {
@@ -189,9 +190,10 @@ func (a *attempt) giveBack(i int) {
 	e.Exit()
 }
 
-// lost finds out which names were in the way. The refusal is about the first name that nobody can take; otherwise about
-// the first name that others hold on too many nodes; otherwise about the first name that was refused. Where a node
-// would have granted that name alone, its answer is the reason why it refused another name.
+// lost finds out which names were in the way. The refusal is about the first name that nobody can take. If there is
+// none, it is about the first name that others hold on too many nodes. If there is none either, it is about the first
+// name that was refused. Where a node would have granted that name alone, its answer is the reason why it refused
+// another name.
 //
 // Answers about different names do not add up: names that others hold on one node each are in nobody's way.
 func (a *attempt) lost(l *Locker, rounds []engine.Acquire) {

@@ -28,7 +28,7 @@ import (
 //	ErrNoQuorum                unknown, because too few nodes answered
 //	ErrNoQuorum and ctx.Err()  unknown, because ctx ended first
 //
-// nil is possible even if Err is ErrExpired: the nodes keep the key for a little longer than the deadline, and with
+// nil is possible even if Err is ErrExpired. The nodes keep the key for a little longer than the deadline, and with
 // [Grace] for that time more.
 //
 // ErrExpired, ErrLost and ErrReleased match [ErrNotHeld] too: compare with ErrReleased first, because it is no loss.
@@ -55,7 +55,7 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	return err
 }
 
-// unlock hands the lock off. If it cannot, it ends the hold, and releases the lock if no other handle holds it.
+// unlock ends a hold: it hands the lock off, or releases it after the last hold.
 func (l *Lock) unlock(ctx context.Context, call *observedCall) (handedOff bool, err error) {
 	h, locker := l.held, l.locker
 	h.Enter()
@@ -100,7 +100,8 @@ func (l *Lock) unlock(ctx context.Context, call *observedCall) (handedOff bool, 
 	return false, refusal
 }
 
-// awaitRelease waits for a release until ctx ends. It returns the outcome, or NoQuorum if the release still goes on.
+// awaitRelease waits until the release has its outcome, or ctx ends. It returns the outcome, or NoQuorum if the release
+// still goes on.
 func (l *Lock) awaitRelease(ctx context.Context, r *engine.Release) (quorum.Outcome, *QuorumError) {
 	select {
 	case <-r.Done():

@@ -81,6 +81,7 @@ func (l *Locker) join(ctx context.Context, req *request, several bool) *waiter {
 	return l.joinLocked(ctx, e, req, several)
 }
 
+// joinLocked is join for a caller that has the mutex of e.
 func (l *Locker) joinLocked(ctx context.Context, e *engine.Entry, req *request, several bool) *waiter {
 	w := l.newWaiter(ctx, e, req, several, l.engine.Clock.Now())
 	e.WaitLocked(&w.Waiter)

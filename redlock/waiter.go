@@ -30,6 +30,7 @@ func (w *waiter) lostLocked() *QuorumError {
 	return lost
 }
 
+// Refused records why the wait of a call has ended: data of another program is in the way and stays.
 func (p program) Refused(of *engine.Waiter) {
 	w := of.By.(*waiter)
 	w.refused = w.lastLocked(nil)

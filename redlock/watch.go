@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// How long Watch waits for the push of a change before it looks by itself: watchEvery while the nodes push every
-// change, and watchOften while they do not.
+// watchEvery is how long Watch waits for the push of a change before it looks by itself. watchOften takes its place
+// while the nodes do not push every change.
 const (
 	watchEvery = 30 * time.Second
 	watchOften = time.Second
@@ -19,10 +19,11 @@ const (
 // Verdict, or whether a writer waits. Renewals are no change, and neither are tokens on a minority of the nodes. Watch
 // changes nothing on the nodes.
 //
-// The nodes push changes, so Watch yields one within about two round trips. While it could miss a change, it looks each
-// second: if a node answers that cannot push, if the verdict is [VerdictUnknown], and if the lock is shared, because no
-// key changes with each sharer. Otherwise it looks each 30 seconds, and when the TTL of the holder is over. If changes
-// follow each other closely, or come while the program handles one, Watch yields the last.
+// The nodes push changes, so Watch yields one within about two round trips. It looks each second while it could miss a
+// change. That is so if a node that answers cannot push, or if the verdict is [VerdictUnknown]. It is also so for
+// shared locks and slots, because no key changes with each sharer. Otherwise it looks each 30 seconds, and when the TTL
+// of the holder is over. If changes follow each other closely, or come while the program handles one, Watch yields the
+// last.
 //
 // The error is the error of Inspect, with the LockState beside it. After [ErrNoQuorum] Watch goes on. When ctx ends,
 // Watch ends without another error. It also ends after [ErrInvalid] and [ErrClosed], which come without a LockState.

@@ -191,9 +191,11 @@ type reply struct {
 	wire.Reply
 }
 
-// Reply implements [wire.Receiver].
+// Reply sends the answer to a question to the channel. It implements [wire.Receiver].
 func (r received) Reply(tag wire.Tag, answer *wire.Reply) { r <- reply{int(tag.Serial), *answer} }
 
+// ask sends the i-th question to its node. If the node does not accept it, ask itself passes the reply to the receiver
+// to.
 func (g *Engine) ask(since time.Time, i int, q question, to received) {
 	tag := wire.Tag{Serial: uint32(i), Node: uint16(q.node)} //nolint:gosec // there are few questions and nodes
 	if err := g.Nodes[q.node].Send(since, q.cmd, to, tag); err != nil {

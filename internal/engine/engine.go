@@ -12,7 +12,7 @@
 //   - waiter.go: a call that waits
 //   - held.go, renewals.go: a granted lock that its handles share, and the renewals of all
 //   - push.go: the pushes of nodes, and the messages of other processes
-//   - ask.go, watch.go: questions to the nodes without a round, and who watches the answers
+//   - ask.go, watch.go: questions to the nodes without a round, and the callers that watch
 package engine
 
 import (
@@ -43,9 +43,9 @@ type (
 	Call = lock.Call
 	// Want is the lock that a holder asks for: its TTL, its kind and so on.
 	Want = lock.Want
-	// Observation is what a node has shown of a key.
+	// Observation is the state of a key that a node has shown.
 	Observation = form.Observation
-	// Passing is why a node does not grant a lock while data of another program with a TTL is in the way.
+	// Passing is the reason why a node does not grant a lock: data of another program is in the way, but it has a TTL.
 	Passing = form.Passing
 	// Kind is the kind of a lock. It decides which other locks of the name the lock keeps out.
 	Kind = form.Kind
@@ -86,8 +86,9 @@ type Events interface {
 	// Voted reports the answer of a node to the command of a round, if it came in time. command is the name of the Redis
 	// command, or "" if none was sent. err is why the answer is not yes.
 	Voted(r *Round, node int, answer quorum.Answer, command string, err error)
-	// Raising reports that a node is asked to replace the number that it has granted by a higher one. If the lock has a
-	// slot, the node is asked to take back the slot that it has granted. number is the token or the slot of the majority.
+	// Raising reports that a node is asked to replace the number that it granted with the number of the majority. The node
+	// does so only if it still holds exactly the granted number. If the lock has a slot, the node is asked to take back
+	// the slot that it has granted. number is the token or the slot of the majority.
 	Raising(r *Round, node int, granted, number uint64)
 	// Settled reports the outcome of a round that acquires. It is never Undecided.
 	Settled(r *Round)

@@ -96,6 +96,8 @@ func (e *Entry) doLocked(acts []lock.Act) {
 	}
 }
 
+// sendLocked sends the Command of an Act to its node. It returns why the node does not accept the command, or ErrOver
+// if it is too late to send it. For a raise it also calls Events.Raising.
 func (e *Entry) sendLocked(since time.Time, act *lock.Act) error {
 	to, node := act.To, act.Tag.Node
 	if !act.At.IsZero() && !e.engine.Clock.Now().Before(act.At) {
@@ -176,6 +178,7 @@ func (e *Entry) wakeLocked(at time.Time) {
 	}
 }
 
+// tick runs when the timer of wakeLocked fires.
 func (e *Entry) tick() {
 	e.Enter()
 	if !e.gone {
@@ -184,7 +187,8 @@ func (e *Entry) tick() {
 	e.Exit()
 }
 
-// Reply implements [wire.Receiver] for the commands of the queue: observations, and deletions of keys without a TTL.
+// Reply hands the answer to a command of the queue to the Name, and carries out the Acts that follow. Such a command is
+// an observation, or the deletion of a key without a TTL. Reply implements [wire.Receiver].
 func (e *Entry) Reply(tag wire.Tag, reply *wire.Reply) {
 	if tag.What == lock.Heal && reply.Answer == quorum.Yes {
 		e.engine.Events.Healed(e.Name.Key(), int(tag.Node))

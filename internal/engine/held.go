@@ -32,7 +32,7 @@ type Holder struct {
 	Want  Want
 	Owner string // the id of the owner, for calls that pass no context; "" if the program has given none
 	Of    any    // the program's own value for the call; nil if it keeps none
-	Fence uint64 // the fencing token, or 0 without fencing
+	Fence uint64 // the fencing token. 0 means that there is none.
 	// Since is when the program began to wait for the end of the lock, in the program's own time. 0 means that it does not
 	// wait. The program is notified of the end once.
 	Since time.Duration
@@ -48,7 +48,7 @@ type over struct {
 	timer clock.Timer // fires at the deadline, and then at the end of the grace
 }
 
-// Hold is what one handle has of a Held.
+// Hold is the part of a Held that one handle has.
 type Hold struct {
 	quorum.Hold
 	Renews bool // this handle began the renewals of the lock
@@ -134,7 +134,8 @@ func (h *Held) FailedLocked() (r *Round, began time.Time, renewal bool) {
 // Now returns the time of the Engine's clock.
 func (h *Held) Now() time.Time { return h.engine.Clock.Now() }
 
-// Reply implements [wire.Receiver] for observations.
+// Reply hands the answer to an observation to the lock, and carries out the Acts that follow. It implements
+// [wire.Receiver].
 func (h *Held) Reply(tag wire.Tag, reply *wire.Reply) {
 	h.Enter()
 	h.doLocked(h.Lease.Answered(nil, tag, reply))

@@ -8,8 +8,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/token"
 )
 
-// AskLocked begins a round in which a call takes the lock. The round has the token, or a random one if token is "". of
-// is the program's own value for the call.
+// AskLocked begins a round in which a call takes the lock. The round has the token, or a random one if token is "". The
+// argument of is stored as Acquire.Of, the program's own value for the call.
 func (e *Entry) AskLocked(c *Call, token string, of any) *Acquire {
 	a := new(Acquire)
 	a.Of = of
@@ -41,7 +41,8 @@ func (e *Entry) LostLocked(a *Acquire, c *Call) { e.doLocked(e.Name.Lost(nil, c,
 // SplitLocked reports whether the round is lost and another round may win: see [quorum.Acquire.Split].
 func (a *Acquire) SplitLocked() bool { return a.acquire.Votes().Split() }
 
-// NewExtend makes a round that extends the lock. of is the program's own value for the call.
+// NewExtend makes a round that extends the lock. The argument of is stored as Extend.Of, the program's own value for
+// the call.
 func (h *Held) NewExtend(of any) *Extend {
 	x := new(Extend)
 	x.Of = of

@@ -51,7 +51,8 @@ func (g *Engine) listen() {
 	}
 }
 
-// Invalidated implements [node.Listener].
+// Invalidated handles the push that a key may have changed, or that a writer waits or no longer waits. It implements
+// [node.Listener].
 func (g *Engine) Invalidated(node int, key string) {
 	of, wanted := form.Wanted(key)
 	g.watches.changed(of)
@@ -67,8 +68,9 @@ func (g *Engine) Invalidated(node int, key string) {
 	e.Exit()
 }
 
-// Changed implements [node.Listener]. Usually a round of this Engine has changed the key. The round knows the entry, so
-// it need not be looked up, and the change and the reply take its mutex once.
+// Changed handles a change of a key by a command of this process. It implements [node.Listener]. Usually a round of
+// this Engine has changed the key. The round knows the entry, so it need not be looked up, and the change and the reply
+// take its mutex once.
 func (g *Engine) Changed(node int, key string, by wire.Receiver, tag wire.Tag, reply *wire.Reply) (replied bool) {
 	r, ok := by.(*Round)
 	if !ok || r.entry.engine != g || r.entry.Name.Key() != key {
@@ -92,20 +94,21 @@ func (g *Engine) Changed(node int, key string, by wire.Receiver, tag wire.Tag, r
 	return reply != nil
 }
 
-// TrackingActive implements [node.Listener].
+// TrackingActive observes the keys on a node again, because they may have changed unnoticed. It implements
+// [node.Listener].
 func (g *Engine) TrackingActive(node int) {
 	g.watches.tracking(node, true)
 	g.names.each(func(e *Entry) { e.doLocked(e.Name.TrackingActive(nil, node)) })
 	g.sweep(node)
 }
 
-// TrackingLost implements [node.Listener].
+// TrackingLost records for all names that changes on a node may go unnoticed. It implements [node.Listener].
 func (g *Engine) TrackingLost(node int) {
 	g.watches.tracking(node, false)
 	g.names.each(func(e *Entry) { e.doLocked(e.Name.TrackingLost(nil, node)) })
 }
 
-// Message implements [node.Listener] for the messages of other Engines.
+// Message handles the message of another Engine. It implements [node.Listener].
 func (g *Engine) Message(node int, text string) {
 	lines := strings.Split(text, "\n")
 	if len(lines) < 2 {
@@ -213,7 +216,8 @@ type swept struct {
 	done <-chan struct{}
 }
 
-// Reply implements [wire.Receiver].
+// Reply hands the answer to the lock. Unless the answer is late, it also receives from done. It implements
+// [wire.Receiver].
 func (s *swept) Reply(tag wire.Tag, reply *wire.Reply) {
 	s.Held.Reply(tag, reply)
 	if !reply.Late {

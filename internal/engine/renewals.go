@@ -161,6 +161,7 @@ func (r *renewals) await(h *Held) {
 	}
 }
 
+// all returns the renewals under way for which the function is returns true.
 func (r *renewals) all(is func(*Extend) bool) (all []*Extend) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,16 +180,19 @@ func (d dueLocks) Len() int { return len(d) }
 
 func (d dueLocks) Less(i, j int) bool { return d[i].due < d[j].due }
 
+// Swap swaps two locks, and their places with them.
 func (d dueLocks) Swap(i, j int) {
 	d[i], d[j] = d[j], d[i]
 	d[i].place, d[j].place = int32(i+1), int32(j+1)
 }
 
+// Push adds a lock behind the others. Package heap then moves it.
 func (d *dueLocks) Push(h any) {
 	*d = append(*d, h.(*Held))
 	(*d)[len(*d)-1].place = int32(len(*d))
 }
 
+// Pop removes the last lock, and returns it.
 func (d *dueLocks) Pop() any {
 	last := len(*d) - 1
 	h := (*d)[last]

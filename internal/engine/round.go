@@ -75,7 +75,7 @@ func (r *Round) Renewal() *Extend { return r.renewal }
 // Before returns the deadline of the lock when the nodes were asked; zero if they were not.
 func (x *Extend) Before() time.Time { return x.extend.Before }
 
-// Reply implements [wire.Receiver].
+// Reply hands an answer to the round, and carries out the Acts that follow. It implements [wire.Receiver].
 func (r *Round) Reply(tag wire.Tag, reply *wire.Reply) {
 	var room [1]lock.Act // usually the only Act is End
 	r.entry.Enter()
@@ -150,8 +150,8 @@ func (r *Round) settleLocked() {
 	*last = r
 }
 
-// outcomeLocked keeps the answers of the nodes as they are at the outcome. Late answers change the [lock.Round], which
-// is for the rules.
+// outcomeLocked keeps why each node did not say yes, unless the outcome is Done. Late answers still change the
+// [lock.Round], because the rules need them. If the round is an acquire, outcomeLocked reports it as Settled.
 func (r *Round) outcomeLocked(outcome quorum.Outcome) {
 	if outcome != quorum.Done {
 		r.lost = &lost{why: make([]error, r.Nodes())}
@@ -234,6 +234,7 @@ func (r *Round) Why(i int) error {
 	return r.reason(i)
 }
 
+// reason returns why the yes of node i is missing now. nil means that the yes counts.
 func (r *Round) reason(i int) error {
 	if twin, ok := r.Duplicate(i); ok {
 		return fmt.Errorf("%w %s", nodeerr.ErrSameServer, r.entry.engine.Nodes[twin].Addr())

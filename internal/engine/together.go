@@ -60,7 +60,7 @@ func (t *Together) Ask(g *Engine, token, metadata string, parts []Part) {
 	}
 }
 
-// Reply implements [wire.Receiver].
+// Reply hands each part of an answer to the round of its name. It implements [wire.Receiver].
 func (t *Together) Reply(tag wire.Tag, reply *wire.Reply) {
 	<-t.sent
 	for i, p := range t.parts {

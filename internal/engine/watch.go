@@ -72,11 +72,12 @@ func (w *watches) tracking(node int, active bool) {
 	}
 }
 
+// tell sends a notice to each of the channels. It does not block.
 func tell(all []chan struct{}) {
 	for _, told := range all {
 		select {
 		case told <- struct{}{}:
-		default: // it was notified before, and its reader did not look since
+		default: // the channel still holds a notice that its reader has not received
 		}
 	}
 }

@@ -20,7 +20,7 @@ type Joint interface {
 // ErrOthersHeld is the reason for a key that was not taken because other keys of its command were held.
 var ErrOthersHeld = fmt.Errorf("%w: not this one, but others of the call", nodeerr.ErrHeld)
 
-// AcquireAll implements [Joint].
+// AcquireAll runs all_acquire.lua. It implements [Joint].
 func (Exclusive) AcquireAll(c *wire.Command, ids []ID, asks []Ask) {
 	keys := make([]string, len(ids))
 	for i, id := range ids {
@@ -30,7 +30,7 @@ func (Exclusive) AcquireAll(c *wire.Command, ids []ID, asks []Ask) {
 	c.WithKeys(keys, c.Token, millis(asks[0].TTL))
 }
 
-// AcquireAll implements [Joint]. Each key gets a number of its own.
+// AcquireAll runs the script that grants each key a number of its own. It implements [Joint].
 func (f *Fenced) AcquireAll(c *wire.Command, ids []ID, asks []Ask) {
 	keys, floors := make([]string, 0, 2*len(ids)), make([]string, len(ids))
 	for i, id := range ids {
@@ -43,6 +43,7 @@ func (f *Fenced) AcquireAll(c *wire.Command, ids []ID, asks []Ask) {
 	c.WithKeys(keys, append([]string{c.Token, millis(asks[0].TTL), decimal(asks[0].Time), millis(f.Keep)}, floors...)...)
 }
 
+// all makes a command that takes the locks of ids. The caller adds the keys and the arguments.
 func all(c *wire.Command, script, proof *wire.Script, ids []ID) {
 	n := len(ids)
 	*c = wire.Command{

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// maxNumber is above all numbers of counters. Scripts count in floating-point numbers, which are exact below 2^53.
+	// maxNumber is greater than every number of a counter. Scripts count in floating-point numbers, which are exact below
+	// 2^53.
 	maxNumber = 1 << 53
 	// DefaultKeep is how long counters are kept by default. fenced_acquire.lua knows it too.
 	DefaultKeep = 2 * time.Hour
@@ -45,7 +46,7 @@ const (
 	leastTime = 2_000_000
 )
 
-// Prepare implements [Numbered].
+// Prepare adds the estimate of the time to the request, and decides whether counters advance. It implements [Numbered].
 func (f *Fenced) Prepare(a *Ask, now time.Time, wall func() time.Time) {
 	estimate, known := int64(0), false
 	if c := f.clock.Load(); c != nil {
@@ -58,8 +59,8 @@ func (f *Fenced) Prepare(a *Ask, now time.Time, wall func() time.Time) {
 	a.Time, a.Advance = uint64(max(leastTime, estimate)), !known || a.TTL > min(longTTL, f.Keep/2)
 }
 
-// Won implements [Numbered]. The first number of the block counts, so that blocks do not drive the estimate ahead of
-// the clocks.
+// Won corrects the estimate of the time. It implements [Numbered]. The first number of the block counts, so that blocks
+// do not drive the estimate ahead of the clocks.
 func (f *Fenced) Won(now time.Time, a Ask, number uint64) {
 	for {
 		before, known := f.clock.Load(), quorum.CounterClock{}
@@ -77,9 +78,9 @@ func (f *Fenced) Won(now time.Time, a Ask, number uint64) {
 	}
 }
 
-// Acquire implements [Form]. It takes the next block of the counter. The key then holds the last number of the block,
-// which is also in [wire.Reply.Fence]. The block is above all numbers that the counter has granted, or been raised to,
-// before.
+// Acquire runs fenced_acquire.lua, which takes the next block of the counter. It implements [Form]. The key then holds
+// the last number of the block, which is also in [wire.Reply.Fence]. The block is above all numbers that the counter
+// has granted, or been raised to, before.
 func (f *Fenced) Acquire(c *wire.Command, id ID, a Ask) {
 	*c = wire.Command{
 		Class: wire.Vote, Script: fencedAcquireScript, Proof: firstFencedAcquireScript,
@@ -101,6 +102,7 @@ func (f *Fenced) Acquire(c *wire.Command, id ID, a Ask) {
 	}
 }
 
+// parseNumber parses the reply of fenced_acquire.lua: the number that was granted, or null if the key exists.
 func parseNumber(v *wire.Value) wire.Reply {
 	switch {
 	case v.Kind == '_':
@@ -111,7 +113,7 @@ func parseNumber(v *wire.Value) wire.Reply {
 	return wire.Unexpected(v)
 }
 
-// Raise implements [Numbered]. It raises the counter, too.
+// Raise runs raise.lua, which raises the counter too. It implements [Numbered].
 func (f *Fenced) Raise(c *wire.Command, id ID, granted, number uint64) {
 	*c = wire.Command{
 		Class: wire.Own, Script: raiseScript, Key: id.Key, Second: counterOf(id.Key), Token: id.Token, Parse: parseCode,
@@ -119,7 +121,7 @@ func (f *Fenced) Raise(c *wire.Command, id ID, granted, number uint64) {
 	c.With(fenced(id.Token, granted), fenced(id.Token, number), decimal(number))
 }
 
-// Extend implements [Form]. It raises the counter to the number.
+// Extend runs fenced_extend.lua, which raises the counter to the number. It implements [Form].
 func (f *Fenced) Extend(c *wire.Command, id ID, ttl time.Duration) {
 	*c = wire.Command{
 		Class: wire.Extend, Script: fencedExtendScript, Key: id.Key, Second: counterOf(id.Key), Token: id.Token,
@@ -128,7 +130,7 @@ func (f *Fenced) Extend(c *wire.Command, id ID, ttl time.Duration) {
 	c.With(id.Token, decimal(id.Number), millis(ttl), millis(f.Keep))
 }
 
-// Release implements [Form]. It raises a counter that has not reached the number.
+// Release runs fenced_release.lua, which raises a counter that has not reached the number. It implements [Form].
 func (f *Fenced) Release(c *wire.Command, id ID, redeliver time.Duration) {
 	removeFenced(c, id)
 	c.Class, c.Redeliver, c.Join = wire.CleanUp, redeliver, joined
@@ -153,12 +155,13 @@ func removeFenced(c *wire.Command, id ID) {
 	c.With(fenced(id.Token, id.Number))
 }
 
-// Shows implements [Form].
+// Shows returns the observation, with the number behind the token. It implements [Form].
 func (f *Fenced) Shows(r *wire.Reply) Observation { return observation(r, true) }
 
 // joined lets one call of a script carry out several fenced acquires and releases.
 var joined = &wire.Joiner{Script: joinedScript, Words: joinedWords}
 
+// joinedWords appends the keys and arguments of joined.lua for the commands of a run.
 func joinedWords(words []string, run []*wire.Command) []string {
 	words = append(words, strconv.Itoa(2*len(run)))
 	times := []string{"", ""} // the TTL and the time, which are usually the same for all acquires

@@ -1,5 +1,5 @@
-// Package form defines a lock on a server: the commands that take, extend, release and observe it, the Lua scripts that
-// servers run for these commands, and the answers of the servers.
+// Package form defines a lock on a server. It has the commands that take, extend, release and observe a lock, and the
+// Lua scripts that servers run for these commands. It also parses the answers of the servers.
 //
 // The files:
 //   - form.go, kind.go: what a form is, and the table of the kinds
@@ -61,8 +61,8 @@ type Numbered interface {
 	Prepare(a *Ask, now time.Time, wall func() time.Time)
 	// Won records the number of a lock. The nodes had granted the lock by the instant now.
 	Won(now time.Time, a Ask, number uint64)
-	// Raise replaces the number that a node granted by the number of the majority, if the node still holds exactly the
-	// granted one.
+	// Raise replaces the number that a node granted with the number of the majority. It does so only if the node still
+	// holds exactly the granted number.
 	Raise(c *wire.Command, id ID, granted, number uint64)
 }
 
@@ -139,22 +139,22 @@ func observation(r *wire.Reply, numbered bool) Observation {
 // text is the common part of the forms whose key holds the token.
 type text struct{}
 
-// Observe implements [Form].
+// Observe runs observe.lua, and is tracked. It implements [Form].
 func (text) Observe(key string) *wire.Command {
 	c := &wire.Command{Script: observeScript, Key: key, Parse: parseObserve, BySource: true, Tracked: true}
 	return c.With()
 }
 
-// Look implements [Form].
+// Look is Observe, because the key itself holds the token. It implements [Form].
 func (t text) Look(id ID) *wire.Command { return t.Observe(id.Key) }
 
-// ObserveMaster implements [Form].
+// ObserveMaster runs observe.lua, and asks for the answer of a master. It implements [Form].
 func (text) ObserveMaster(key string) *wire.Command {
 	c := &wire.Command{Script: observeScript, Key: key, Parse: parseObserve, BySource: true}
 	return c.With("master")
 }
 
-// Heal implements [Form].
+// Heal runs heal.lua. It implements [Form].
 func (text) Heal(key, value string) *wire.Command {
 	c := &wire.Command{Class: wire.Heal, Script: healScript, Key: key, Token: value, Parse: parseCode}
 	return c.With(value)
@@ -235,6 +235,7 @@ var (
 	parseFencedExtend = numbers(-4, -3, -1, 0, 1, 2)
 )
 
+// numbers returns a function that parses the reply of a script that returns one of some numbers.
 func numbers(some ...int64) func(*wire.Value) wire.Reply {
 	return func(v *wire.Value) wire.Reply {
 		if v.Kind != ':' || !slices.Contains(some, v.Num) {
@@ -253,6 +254,8 @@ var (
 		nodeerr.ErrAbsent, nodeerr.ErrForeign)
 )
 
+// decimal returns a number in decimal.
 func decimal(number uint64) string { return strconv.FormatUint(number, 10) }
 
+// millis returns a duration in whole milliseconds, in decimal. It cuts off a fraction.
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

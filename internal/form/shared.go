@@ -11,9 +11,9 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// Shared is the form of a lock that several holders have at a time. The key holds a mark, which keeps out every client
-// that sets the key only if it does not exist. {key}:sharers has the tokens of the holders. Without the mark it means
-// nothing. If the kind has slots, {key}:slots has the slot of each token.
+// Shared is the form of a lock that several holders have at a time. The key holds a mark. The mark keeps out every
+// client that sets the key only if it does not exist. The key {key}:sharers has the tokens of the holders. Without the
+// mark it means nothing. If the kind has slots, the key {key}:slots has the slot of each token.
 type Shared struct {
 	Kind
 	Slots uint16 // how many slots the name has
@@ -46,7 +46,7 @@ func (s Shared) Acquire(c *wire.Command, id ID, a Ask) {
 	c.WithKeys(s.keys(id.Key, behindSharers, behindWanted), args...)
 }
 
-// Extend implements [Form].
+// Extend runs share_extend.lua. It implements [Form].
 func (s Shared) Extend(c *wire.Command, id ID, ttl time.Duration) {
 	*c = wire.Command{
 		Class: wire.Extend, Script: shareExtendScript, Key: id.Key, Token: id.Token, Parse: parseStay, Shares: true,
@@ -70,7 +70,7 @@ func (s Shared) Release(c *wire.Command, id ID, redeliver time.Duration) {
 	c.Class, c.Redeliver = wire.CleanUp, redeliver
 }
 
-// TakeBack implements [Slotted].
+// TakeBack runs share_release.lua with the slot that was granted. It implements [Slotted].
 func (s Shared) TakeBack(c *wire.Command, id ID, granted wire.Slot) {
 	s.leave(c, ID{id.Key, id.Token, uint64(granted)})
 	c.Class = wire.CleanUp
@@ -81,6 +81,7 @@ func (s Shared) Remove(c *wire.Command, key string, seen Observation) {
 	s.leave(c, ID{Key: key, Token: seen.Token})
 }
 
+// leave makes the command that runs share_release.lua for a token.
 func (s Shared) leave(c *wire.Command, id ID) {
 	*c = wire.Command{
 		Class: wire.Remove, Script: shareReleaseScript, Key: id.Key, Token: id.Token, Parse: parseLeave, Shares: true,
@@ -88,10 +89,10 @@ func (s Shared) leave(c *wire.Command, id ID) {
 	c.WithKeys(s.keys(id.Key, behindSharers), slices.Concat([]string{s.Mark(), id.Token}, s.slot(id.Number))...)
 }
 
-// Observe implements [Form].
+// Observe runs share_look.lua without a token. It implements [Form].
 func (s Shared) Observe(key string) *wire.Command { return s.look(key, s.inTheWay, "") }
 
-// Look implements [Form].
+// Look runs share_look.lua with the token of the lock. It implements [Form].
 func (s Shared) Look(id ID) *wire.Command {
 	return s.look(id.Key, func(v *wire.Value) wire.Reply { return s.own(v, id) }, id.Token)
 }
@@ -108,23 +109,24 @@ func (s Shared) Sharers(key string, skip int) *wire.Command {
 // MostSharers is how many sharers of a key one reply has, at most.
 const MostSharers = 256
 
+// look makes the command that runs share_look.lua. args stand behind the mark.
 func (s Shared) look(key string, parse func(*wire.Value) wire.Reply, args ...string) *wire.Command {
 	c := &wire.Command{Script: shareLookScript, Key: key, Parse: parse, BySource: true, Tracked: true}
 	c.WithKeys(s.keys(key, behindSharers, behindWanted), append([]string{s.Mark()}, args...)...)
 	return c
 }
 
-// ObserveMaster implements [Form].
+// ObserveMaster asks for the value of the key, as for any other lock. It implements [Form].
 func (Shared) ObserveMaster(key string) *wire.Command { return text{}.ObserveMaster(key) }
 
-// Shows implements [Form].
+// Shows returns the observation with the slot, and whether a writer waits. It implements [Form].
 func (Shared) Shows(r *wire.Reply) Observation {
 	s := observation(r, false)
 	s.Slot, s.WriterWaits = r.Slot, r.WriterWaits
 	return s
 }
 
-// Heal implements [Form].
+// Heal deletes the key, as for any other lock. It implements [Form].
 func (Shared) Heal(key, value string) *wire.Command { return text{}.Heal(key, value) }
 
 // parseSlot parses the reply of share_acquire.lua with slots.
@@ -233,7 +235,8 @@ func slotOf(i int64) wire.Slot {
 	return wire.SlotAt(int(i))
 }
 
-// inTheWay parses the reply to Observe: whatever is in the way of another sharer.
+// inTheWay parses the reply to Observe. Yes means that something keeps another sharer out: a waiting writer, slots that
+// are all taken, or another value under the key.
 func (s Shared) inTheWay(v *wire.Value) wire.Reply {
 	l, r, ok := s.looks(v)
 	switch {
@@ -305,7 +308,7 @@ func Unwant(key string) *wire.Command {
 }
 
 // Wanted reports whether a key is the one by which a writer says that it waits. of is the key that the writer waits
-// for, or key itself if is is false.
+// for, or key itself if the result is is false.
 func Wanted(key string) (of string, is bool) {
 	of, is = strings.CutSuffix(key, behindWanted)
 	if !is || !strings.HasPrefix(of, beforeKey) {

@@ -32,6 +32,7 @@ func (r *Round) Again(acts []Act) []Act {
 	return r.lookAtAll(acts)
 }
 
+// lookAtAll begins a look at all nodes. From then on, answers to an earlier look do not count.
 func (r *Round) lookAtAll(acts []Act) []Act {
 	l := r.detached
 	l.look, l.gone = l.look+1, 0

@@ -44,9 +44,9 @@ func (l *Lease) Extending() wire.Receiver {
 	return nil
 }
 
-// Failed returns the last extension that has failed, if none has succeeded since: the receiver of its replies, when it
-// began, and whether it was a renewal. If none has failed, it returns the extension under way, whose outcome is not
-// known yet. If there is none, of is nil.
+// Failed returns the last extension that has failed, if none has succeeded since. The results are the receiver of its
+// replies, when it began, and whether it was a renewal. If none has failed, it returns the extension under way, whose
+// outcome is not known yet. If there is none, of is nil.
 func (l *Lease) Failed() (of wire.Receiver, began time.Time, renewal bool) {
 	e := l.failed
 	if e == nil {
@@ -57,6 +57,7 @@ func (l *Lease) Failed() (of wire.Receiver, began time.Time, renewal bool) {
 	return e.to, e.grant.Start, e.renews()
 }
 
+// lastExtension returns the last of the extensions that have not ended, or nil if all have ended.
 func (l *Lease) lastExtension() *Extend {
 	last := l.extensions
 	for last != nil && last.next != nil {

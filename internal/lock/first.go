@@ -8,10 +8,10 @@ package lock
 // because it offers none until the round of the first call has ended.
 var nobody = &Call{Want: new(Want), waits: true}
 
-// First makes c a first call if no call is before it: no call waits or has a side round, this process does not have the
-// lock, and it is not the turn of other processes. Then the caller begins the round with Ask, and Won or [Name.WaitOn]
-// follows. Otherwise First returns false, and the call has to wait. First also returns false for a call that shares the
-// lock.
+// First makes c a first call if no call is before it. Then no call waits or has a side round, this process does not
+// have the lock, and other processes do not have the turn. The caller begins the round with Ask, and Won or
+// [Name.WaitOn] follows. Otherwise First returns false, and the call has to wait. First also returns false for a call
+// that shares the lock.
 //
 // First makes no queue for the first lock of a name. It makes one for the second lock, to count the wins in a row.
 func (n *Name) First(c *Call) bool {

@@ -46,8 +46,8 @@ func (n *Name) HandOff(acts []Act, l *Lease, from *quorum.Hold, to *Want) ([]Act
 	return q.next(q.unwant(acts), now), hold
 }
 
-// mayHandOff reports whether the lock may be handed off to a call when its holder gives up the hold from. The lock has
-// to be as good as one that the nodes have just granted for that call.
+// mayHandOff reports whether the holder that gives up from, its hold, may hand the lock off to the call to. The lock
+// has to be as good as one that the nodes have just granted for that call.
 func (l *Lease) mayHandOff(now time.Time, from *quorum.Hold, to *Call) bool {
 	switch want := to.Want; {
 	case l.handoff == nil, from.Ended() || !from.Current() || l.Holds() > 1:

@@ -25,11 +25,11 @@ type Lease struct {
 	acquire    *Round
 	handoff    *quorum.Handoff // nil means that the lock is never handed off, and has one number at most
 	token      string
-	number     uint64       // the fencing token or slot that the nodes hold with the token, or 0 if there is none
+	number     uint64       // the fencing token or slot that the nodes hold with the token. 0 means none.
 	holder     *Want        // the Want of the present holder
 	extensions *Extend      // the extension under way; its next is the one that follows
 	failed     *Extend      // the last extension that has failed; nil if none has failed since one succeeded
-	looks      map[int]look // the last look at each node that has one
+	looks      map[int]look // by node: the last observation; a node that was never observed is absent
 }
 
 // begin makes l a lock of n that the nodes have granted to a holder who wants w. block is how many numbers the lock
@@ -55,8 +55,8 @@ func (l *Lease) begin(n *Name, id form.ID, w *Want, lease quorum.Lease, block ui
 // ID returns the identity of the lock on the servers.
 func (l *Lease) ID() form.ID { return form.ID{Key: l.name.key, Token: l.token, Number: l.number} }
 
-// form returns the form of the lock on the servers. A lock that was attached may have a number though locks are taken
-// without one here, or no number though they are taken with one.
+// form returns the form of the lock on the servers. The number of an exclusive lock decides, not the settings of this
+// process. An attached lock may have a fencing token although this process uses none, or the other way round.
 func (l *Lease) form() form.Form {
 	rules := l.name.rules
 	if l.shared() {
@@ -118,6 +118,8 @@ func (l *Lease) Changed(acts []Act, node int) []Act {
 	return acts
 }
 
+// observe appends an observation of the key on a node. An observation of the node that is still under way counts as
+// unanswered.
 func (l *Lease) observe(acts []Act, node int) []Act {
 	if l.looks == nil {
 		l.looks = map[int]look{}

@@ -11,12 +11,12 @@
 //   - lock.go: the Acts that a decision leads to, and the rules that all names share
 //   - name.go: the leases and the queue of a name; first.go is for a call that no other is before
 //   - round.go: a round, its command and its answers; together.go: rounds for several names in one command
-//   - lease.go: a granted lock, and its observations; extend.go: its extensions and renewals; attach.go and
-//     detach.go: a lock that goes from process to process; handoff.go: one that goes from call to call
-//   - queue.go: which call is next, in the states of state.go; next.go: its next step; line.go: the calls; turn.go:
-//     which process is next; share.go: readers and slots that go in side by side
-//   - view.go: the knowledge of the nodes, which observe.go updates; nodestate.go: of one node; contend.go: of
-//     clients of other libraries; stuck.go: of keys without a TTL
+//   - lease.go: a granted lock, and its observations; extend.go: its extensions and renewals
+//   - attach.go, detach.go: a lock that goes from process to process; handoff.go: one that goes from call to call
+//   - queue.go: which call is next, in the states of state.go; next.go: its next step; line.go: the calls
+//   - turn.go: which process is next; share.go: readers and slots that go in side by side
+//   - view.go: the knowledge of the nodes, which observe.go updates; nodestate.go: of one node
+//   - contend.go: clients of other libraries; stuck.go: keys without a TTL
 //   - pace.go, numbers.go: the pauses between rounds, and the fencing numbers to ask for
 package lock
 

@@ -28,9 +28,9 @@ func (n *Name) Begin(rules *Rules, key string) { n.rules, n.key = rules, key }
 // Key returns the key of the lock on the nodes.
 func (n *Name) Key() string { return n.key }
 
-// Ask begins a round in which a call takes the lock under a token of its own. With fencing, the lock owns a block of
-// numbers, and the nodes hold the last of them. Like the other inputs, Ask appends its Acts to acts. The replies are
-// for to.
+// Ask makes a round and the Sends of its command. In the round a call takes the lock under a token of its own. With
+// fencing, the lock owns a block of numbers, and the nodes hold the last of them. Like the other inputs, Ask appends
+// its Acts to acts. The replies are for to.
 func (n *Name) Ask(acts []Act, a *Acquire, c *Call, token string, to wire.Receiver) []Act {
 	n.Join(a, c, token, to)
 	a.form.Acquire(&a.command, a.id, a.Ask)
@@ -38,7 +38,7 @@ func (n *Name) Ask(acts []Act, a *Acquire, c *Call, token string, to wire.Receiv
 	return a.send(acts, time.Time{})
 }
 
-// Join makes the round of Ask, but sends nothing. So the round can have a part in a command for several names: see
+// Join makes the round of Ask without its Sends. So the round can have a part in a command for several names: see
 // [Together].
 func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
 	r, now, of := n.rules, n.rules.Clock.Now(), c.Want.form(n.rules)

@@ -87,6 +87,7 @@ func (w *wakeUp) due(at time.Time) bool {
 	return false
 }
 
+// act appends a Wake for the earliest instant that due has planned, if there is one.
 func (w *wakeUp) act(acts []Act) []Act {
 	if w.at.IsZero() {
 		return acts

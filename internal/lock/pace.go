@@ -21,6 +21,7 @@ func (p *Pace) backOff(now time.Time, times int) time.Time {
 	return now.Add(d/4 + p.Random(d-d/4))
 }
 
+// double returns the bound of a pause: the shortest back-off, doubled a number of times, and the longest one at most.
 func (p *Pace) double(times int) time.Duration {
 	times = min(times, 20)
 	if p.First > p.Most>>times { // the product might overflow
@@ -94,8 +95,8 @@ func (p *pace) sawChange(now time.Time, another, free bool) {
 	}
 }
 
-// courtesyEnds returns until when others have the time to take a lock that has become free: a round trip for the push
-// and one for the acquire, and up to the same again at random.
+// courtesyEnds returns the instant until which others have time to take a lock that has become free. That time is one
+// round trip for the push and one for the acquire. Up to the same time is added at random.
 func (p *pace) courtesyEnds(now time.Time) time.Time {
 	return now.Add(2*p.rtt + p.bounds.Random(2*p.rtt))
 }

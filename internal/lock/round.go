@@ -106,7 +106,8 @@ func (r *Round) Verify() error {
 	return nil
 }
 
-// send sends the command to each node for whose vote the machine waits.
+// send appends a Send for each node whose vote is missing. The command must not be sent from the instant until on. A
+// zero until means that there is no such instant.
 func (r *Round) send(acts []Act, until time.Time) []Act {
 	for i := range r.Nodes() {
 		if r.Answer(i) == quorum.Pending {
@@ -169,6 +170,7 @@ func (r *Round) Overdue(acts []Act, clock quorum.Clock) []Act {
 	return r.stop(acts, clock, overdue)
 }
 
+// stop ends the wait for the outcome. It records why, if there is no outcome yet.
 func (r *Round) stop(acts []Act, clock quorum.Clock, by stopped) []Act {
 	if r.outcome == quorum.Undecided {
 		r.stopped = by

@@ -88,6 +88,7 @@ func (q *queue) unwant(acts []Act) []Act {
 	return q.sendAll(acts, form.Unwant(q.key))
 }
 
+// sendAll appends a Send of the command for each node. No receiver gets the replies.
 func (q *queue) sendAll(acts []Act, c *wire.Command) []Act {
 	for i := range q.view.nodes {
 		acts = append(acts, Act{Command: c, Tag: wire.Tag{What: Forgotten, Node: uint16(i)}})

@@ -22,7 +22,7 @@ type view struct {
 	strangers strangers // the clients of other libraries
 }
 
-// count returns the number of nodes for which is returns true.
+// count returns the number of nodes for which the function is returns true.
 func (v *view) count(is func(n *nodeState) bool) (count int) {
 	for i := range v.nodes {
 		if is(&v.nodes[i]) {
@@ -32,12 +32,12 @@ func (v *view) count(is func(n *nodeState) bool) (count int) {
 	return count
 }
 
-// majority reports whether is returns true for a majority of the nodes.
+// majority reports whether the function is returns true for a majority of the nodes.
 func (v *view) majority(is func(n *nodeState) bool) bool {
 	return v.count(is) >= quorum.Majority(len(v.nodes))
 }
 
-// blocked reports whether is returns true for too many nodes for a majority of the others.
+// blocked reports whether the function is returns true for too many nodes for a majority of the others.
 func (v *view) blocked(is func(n *nodeState) bool) bool {
 	return len(v.nodes)-v.count(is) < quorum.Majority(len(v.nodes))
 }
@@ -77,7 +77,7 @@ func (v *view) freed() {
 	}
 }
 
-// observe plans an observation of the nodes for which is returns true.
+// observe plans an observation of the nodes for which the function is returns true.
 func (v *view) observe(is func(n *nodeState) bool) {
 	for i := range v.nodes {
 		v.nodes[i].toObserve = v.nodes[i].toObserve || is(&v.nodes[i])

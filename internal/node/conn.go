@@ -64,7 +64,7 @@ type transport interface {
 
 // teaches reports whether a script is sent by its source, because it runs for the first time on this connection, and
 // records it. Afterwards the server knows the hash. A hash that the server does not know would cost more than a round
-// trip: the command would be carried out behind others that were sent after it.
+// trip. The command would be carried out behind others that were sent after it.
 func (c *conn) teaches(script *wire.Script) bool {
 	switch {
 	case script == nil:

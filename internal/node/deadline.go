@@ -15,8 +15,8 @@ func (n *Node) armLocked(at time.Time) {
 }
 
 // expire runs when the timer fires. It ends the commands whose timeout is over, and cuts a connection whose oldest
-// answer is overdue for too long. When it is time, it also tests a connection that has nothing under way, asks again
-// for tracking and for the stamp, and begins a look.
+// answer is overdue for too long. When it is time, it also tests a connection that has nothing under way, and begins a
+// look. It asks again for tracking and for the stamp then.
 func (n *Node) expire() {
 	n.expiring <- struct{}{}
 	defer func() { <-n.expiring }()

@@ -31,9 +31,9 @@ func AsError(err error) error {
 	return err
 }
 
-// internalTimeout is an error that came from the end of a context which is not the caller's: that of an attempt to
-// connect, or one of a dialer. Callers compare with the errors of package context to learn whether their own context
-// has ended. So internalTimeout unwraps only to its parts that match none of these errors.
+// internalTimeout is an error that came from the end of a context which is not the caller's. That is the context of an
+// attempt to connect, or one of a dialer. Callers compare with the errors of package context to learn whether their own
+// context has ended. So internalTimeout unwraps only to its parts that match none of these errors.
 type internalTimeout struct {
 	text  string
 	parts []error

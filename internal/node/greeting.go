@@ -103,6 +103,7 @@ func (n *Node) greet(ctx context.Context, c *conn, login [][]string, last *conn)
 	return n.stamp(c)
 }
 
+// doubts reports whether a connection that was greeted must not be used, see [wire.Life.Doubts].
 func (n *Node) doubts() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -46,6 +46,7 @@ type standing struct {
 	until                time.Time // when it begins to vote, if it is quarantined and stamped
 }
 
+// standingOf returns the standing that a health shows.
 func standingOf(now time.Time, h *Health) standing {
 	s := standing{quarantined: h.Quarantined, stamped: h.Err == nil}
 	if h.Left > 0 {
@@ -54,8 +55,8 @@ func standingOf(now time.Time, h *Health) standing {
 	return s
 }
 
-// differs reports whether the standing has changed enough to report it. A change of until by less than a second is not
-// enough: the age of a stamp is uncertain by the time for which the stamp was on its way.
+// differs reports whether the standing has changed enough to report it. It ignores a change of until by less than a
+// second. The age of a stamp is uncertain by the time that the stamp was on its way.
 func (s standing) differs(from standing) bool {
 	later := s.until.Sub(from.until)
 	return s.quarantined != from.quarantined || s.stamped != from.stamped || later.Abs() >= time.Second
@@ -131,6 +132,7 @@ func (n *Node) failedLocked(err error) {
 	n.reportLocked(Health{Failed: n.health.failed, Err: err})
 }
 
+// reportLocked notifies each Reporter.
 func (n *Node) reportLocked(h Health) {
 	for r, node := range n.reports {
 		r.Health(node, h)

@@ -28,6 +28,7 @@ func (n *Node) startLocked() {
 	}
 }
 
+// wakeLoop wakes the connection loop. It does not block.
 func (n *Node) wakeLoop() {
 	select {
 	case n.wake <- struct{}{}:
@@ -35,8 +36,8 @@ func (n *Node) wakeLoop() {
 	}
 }
 
-// loop runs on the node's own goroutine, from the first command or listener until Close. It connects, writes, and
-// connects again.
+// loop connects, writes the queued commands, and connects again. It runs on the node's own goroutine, from the first
+// command or listener until Close.
 func (n *Node) loop() {
 	var last *conn // the previous connection, if it broke while answers were missing
 	for closed := false; !closed; {

@@ -109,12 +109,14 @@ type pending struct {
 	tracked  bool         // the server confirmed CLIENT CACHING YES
 }
 
+// reply passes the reply to the receiver of the command, if it has one.
 func (c *pending) reply(r *wire.Reply) {
 	if c.to != nil {
 		c.to.Reply(c.tag, r)
 	}
 }
 
+// op returns the command as an Op for the pipeline.
 func (c pending) op() wire.Op[pending] { return wire.Op[pending]{Item: c, Command: c.cmd} }
 
 // unlock unlocks the mutex, and then reports the commands that ended without an answer to their receivers.
@@ -343,13 +345,14 @@ const (
 	stamping
 )
 
-// pending makes one of the node's own commands of these words. channel is that of a subscription, otherwise "". Nobody
-// receives the reply.
+// pending makes one of the node's own commands of these words. channel is the channel of a subscription, otherwise "".
+// No Receiver gets the reply.
 func (o own) pending(channel string, words ...string) pending {
 	cmd := &wire.Command{Key: channel, Parse: func(v *wire.Value) wire.Reply { return wire.YesIf(o.confirmedBy(v), v) }}
 	return pending{cmd: cmd.With(words...), own: o}
 }
 
+// confirmedBy reports whether a value is the reply that confirms the command.
 func (o own) confirmedBy(v *wire.Value) bool {
 	switch o {
 	case ping:

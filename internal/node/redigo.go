@@ -34,6 +34,7 @@ func dialLike(ctx context.Context, pool *redis.Pool) (_ transport, err error) {
 	return c, err
 }
 
+// Put adds a command to the next Flush.
 func (c *redigoConn) Put(words []string) {
 	c.args = c.args[:0]
 	for _, word := range words[1:] {
@@ -44,6 +45,7 @@ func (c *redigoConn) Put(words []string) {
 
 func (c *redigoConn) Flush() error { return c.conn.Flush() }
 
+// Read returns the next reply. It waits for it without a timeout.
 func (c *redigoConn) Read() (wire.Value, error) {
 	reply, err := redis.ReceiveWithTimeout(c.conn, 0)
 	if refusal := redis.Error(""); errors.As(err, &refusal) {
@@ -90,6 +92,7 @@ func (c *redigoConn) Cut() {
 	_, _ = redis.ReceiveContext(c.conn, over)
 }
 
+// Close returns the connection to its pool, or closes a connection that dialLike made.
 func (c *redigoConn) Close() {
 	c.mu.Lock()
 	c.closed = true

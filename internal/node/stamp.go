@@ -105,6 +105,7 @@ func (n *Node) identifyLocked(now time.Time) {
 	}
 }
 
+// parseInfo parses the reply to INFO. Its text is the Value.
 func parseInfo(v *wire.Value) wire.Reply {
 	r := wire.YesIf(v.IsText(), v)
 	r.Value = string(v.Text)

@@ -94,6 +94,7 @@ func (a *Acquire) Holds(node int) bool {
 	return a.Answer(node) == Yes && (!a.slots || a.ballots[node].number == a.token)
 }
 
+// decide finds out whether the round is won or lost by now, and returns the Actions that follow.
 func (a *Acquire) decide(clock Clock) Actions {
 	agreed, possible := 0, a.Pending()
 	for i := range a.ballots {

@@ -73,6 +73,8 @@ func (e *Extend) voted(clock Clock, node int, answer Answer) Actions {
 	return actions
 }
 
+// decide concludes the extension if its outcome is certain now. If it is Done, the deadline of the lease moves. If it
+// is Denied, the lease is Lost.
 func (e *Extend) decide(clock Clock) Actions {
 	if e.over {
 		return Actions{}

@@ -14,7 +14,7 @@ type Handoff struct {
 	// From until on the lock is not handed off. Zero means that it never is, because somebody else may rely on the token,
 	// or release the keys that hold it.
 	until time.Time
-	fence uint64 // the fencing token of the present holder, or 0 without fencing
+	fence uint64 // the fencing token of the present holder. 0 means that it has none.
 	last  uint64 // the last number of the block
 }
 
@@ -23,7 +23,7 @@ const handoffShare = 4
 
 // NewHandoff begins with the holder that the nodes granted the lease to. most is for how long after the start of that
 // round the lock may be handed off. A most of 0 means never. fence is the last of the numbers that were granted with
-// the lease, or 0 without fencing. block is how many they are. A block of 0 means one.
+// the lease. A fence of 0 means that there are none. block is how many they are. A block of 0 means one.
 func NewHandoff(lease *Lease, most time.Duration, fence, block uint64) *Handoff {
 	from := lease.grant.Start // the start of the round in which the nodes granted it
 	h := &Handoff{lease: lease, ttl: lease.grant.TTL, fence: fence, last: fence}

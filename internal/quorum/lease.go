@@ -15,9 +15,9 @@ const (
 	Expired                // its deadline went by
 )
 
-// Lease is the right that a won round grants to the holder: until the deadline nobody else can hold the lock, as long
-// as the clocks keep within the drift bound. With a grace the deadline comes that much earlier, and the keys stay. So
-// nobody else can hold the lock during the grace.
+// Lease is the right that a won round grants to the holder: until the deadline nobody else can hold the lock. That is
+// true if the clocks keep within the drift bound. With a grace the deadline comes that much earlier, and the keys stay.
+// So nobody else can hold the lock during the grace.
 type Lease struct {
 	// votes is the round that won the lease, until every key is known. nil means that every node may hold the key, and
 	// counts.

@@ -109,7 +109,7 @@ type Grant struct {
 	Start time.Time // read before the first send
 	TTL   time.Duration
 	Drift Drift
-	Grace time.Duration // how long before its validity ends the holder gives up the lock
+	Grace time.Duration // how long before the end of the exclusive time the deadline is
 }
 
 // Deadline returns the instant from which a majority's yes is worth nothing to the caller: Start + TTL - drift - grace.

@@ -9,7 +9,7 @@ import "time"
 // it, so the lock can no longer have been ours.
 //
 // A key that an extension may have given back counts as one that was not held. That is the key of a node that may not
-// have held it all the time: its answer to the extension comes before its answer to the release. It is every key if the
+// have held it all the time. Its answer to the extension comes before its answer to the release. It is every key if the
 // lease is lost. It is also every key if the lease has expired after an extension, and its grace is over when the
 // release begins. A lock that was attached counts as extended, because the process that detached it may have extended
 // it.

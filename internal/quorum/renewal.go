@@ -11,7 +11,7 @@ type Renewal struct {
 	extra bool      // the next renewal is one that Sooner or Cut has brought forward
 	spent bool      // the last renewal was one that Sooner or Cut had brought forward
 	cut   time.Time // the last instant to which Cut has brought a renewal forward; zero if there is none
-	ends  time.Time // the earliest end that CutMeanwhile was told; zero if there is none
+	ends  time.Time // the earliest end of a key that was passed to CutMeanwhile during this renewal; zero if there is none
 }
 
 const (

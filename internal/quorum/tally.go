@@ -79,7 +79,7 @@ func (t *tally) Duplicate(i int) (of int, ok bool) {
 // Nodes returns how many nodes vote.
 func (t *tally) Nodes() int { return len(t.ballots) }
 
-// nodes returns the nodes for which is returns true.
+// nodes returns the nodes for which the function is returns true.
 func (t *tally) nodes(is func(node int) bool) []int {
 	nodes := make([]int, 0, len(t.ballots))
 	for i := range t.ballots {

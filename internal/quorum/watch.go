@@ -14,8 +14,8 @@ import "slices"
 
 // Pushes come in order with the answers of a node. So a change that is pushed while an answer is outstanding happened
 // before the state that this answer shows. But an answer that was not in time may come late or never. Therefore a push
-// stands until an answer that came behind it shows the key: the outstanding answer, even if it is late, or the answer
-// to the next observation or extension.
+// stands until an answer that came behind it shows the key. That is the outstanding answer, even if it is late, or the
+// answer to the next observation or extension.
 
 // watched is the knowledge of the key of a lock on one node.
 type watched struct {
@@ -43,8 +43,8 @@ func (l *Lease) extending() int32 {
 	return l.extensions
 }
 
-// confirmed records that a majority of the nodes has told the extension of a number that they have held the key all the
-// time.
+// confirmed records that a majority said yes to the extension with this number. Their yes means that they have held the
+// key all the time.
 func (l *Lease) confirmed(number int32) {
 	for i := range l.keys {
 		if k := &l.keys[i]; 0 < k.given && k.given <= number {
@@ -71,11 +71,12 @@ func (l *Lease) forgotten(node int) bool {
 	return l.votes != nil && !l.votes.Holds(node)
 }
 
-// uncounted reports whether some node holds the key but does not count before another extension is confirmed.
+// uncounted reports whether some node holds the key, but counts only after another extension is confirmed.
 func (l *Lease) uncounted() bool {
 	return slices.ContainsFunc(l.keys, func(k watched) bool { return k.given > 0 && k.gone })
 }
 
+// watch returns the knowledge of the key on each node. The first call makes it.
 func (l *Lease) watch() []watched {
 	if l.keys == nil {
 		l.keys = make([]watched, l.Nodes())

@@ -68,7 +68,7 @@ func Join(token string, fence uint64) string {
 }
 
 // Split splits the value of a key into the token and the fencing token behind it. The fencing token is 0 if the lock
-// was taken without fencing. A token of another client has a fencing token only if fencing is set.
+// was taken without fencing. If another client made the token, Split looks for a fencing token only if fencing is set.
 func Split(value string, fencing bool) (token string, fence uint64) {
 	i := strings.LastIndexByte(value, '|')
 	if i < 0 || !fencing && Owner(value[:i]) == "" {

@@ -1,6 +1,6 @@
 package wire
 
-// Class is what a command does to keys.
+// Class is the effect of a command on keys.
 type Class uint8
 
 // The classes.
@@ -13,8 +13,9 @@ const (
 	Probe
 	// Extend gives a lock a longer TTL, or gives the key back to a server that has lost it.
 	Extend
-	// CleanUp removes only data of ours, so it may arrive at any time and any number of times. It is sent until it is
-	// answered, but after its connection broke only for Redeliver.
+	// CleanUp removes only data of ours, so it may arrive at any time and any number of times. The node sends it even
+	// after its timeout. If the connection breaks before the answer, the node sends it again on the next one, for
+	// Redeliver at most.
 	CleanUp
 	// Remove removes a lock that somebody else has left. It is sent once.
 	Remove

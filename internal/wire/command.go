@@ -106,7 +106,7 @@ func (c *Command) Words(words []string, script *Script, source bool) []string {
 	return append(words, args...)
 }
 
-// Name returns the first of the words.
+// Name returns the first word of Words: the name of the Redis command.
 func (c *Command) Name(script *Script, source bool) string {
 	switch {
 	case script == nil:

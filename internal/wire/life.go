@@ -117,6 +117,7 @@ var legal = map[[2]State]bool{
 // nobody.
 var Illegal func(change string)
 
+// become changes the state. It reports a change that legal does not allow.
 func (l *Life) become(s State) {
 	if !legal[[2]State{l.state, s}] && Illegal != nil {
 		Illegal(fmt.Sprintf("a node that is %v becomes %v", l.state, s))
@@ -173,6 +174,7 @@ func (l *Life) wanted(now time.Time) (wakes bool) {
 	return false
 }
 
+// wakeAfter returns how long after a failed attempt a command may end the pause.
 func (l *Life) wakeAfter(now time.Time) time.Duration {
 	if now.Sub(l.down) >= longOutage {
 		return wakeLater

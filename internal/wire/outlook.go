@@ -102,12 +102,14 @@ func OutlookOf(err error) Outlook {
 	return MayPass
 }
 
+// is returns a function that reports whether an error matches one of the sentinels.
 func is(sentinels ...error) func(error) bool {
 	return func(err error) bool {
 		return slices.ContainsFunc(sentinels, func(one error) bool { return errors.Is(err, one) })
 	}
 }
 
+// reply returns a function that reports whether an error is an error reply that matches.
 func reply(matches func(*nodeerr.ServerError) bool) func(error) bool {
 	return func(err error) bool {
 		var refusal *nodeerr.ServerError

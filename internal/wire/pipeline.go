@@ -62,6 +62,7 @@ type Pipeline[T any] struct {
 	closed  bool
 }
 
+// underWay returns the commands that are queued or unanswered, the oldest first.
 func (p *Pipeline[T]) underWay() []Op[T] { return p.ops[p.head:] }
 
 // Send queues a command, or returns why it does not. wake reports whether the node has something to do that it did not

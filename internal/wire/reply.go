@@ -21,7 +21,7 @@ const MaxToken = 1024
 // Reply is the answer to one command on one node.
 type Reply struct {
 	Answer quorum.Answer
-	// Err is the reason for any answer but Yes.
+	// Err is why the Answer is not Yes.
 	Err error
 	// Command is the name of the last command that the server was sent for it: SET, EVALSHA, EVAL or another command of
 	// Redis. It is empty if none was sent.

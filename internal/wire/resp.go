@@ -197,6 +197,8 @@ func (r *Reader) room(n int) []byte {
 // off the text that it repeats.
 func (r *Reader) hides(text []byte) bool { return len(r.secret) > 0 && bytes.Contains(text, r.secret) }
 
+// protocolError returns the error of a reply that breaks the protocol. It quotes the reply, unless that may show the
+// password.
 func (r *Reader) protocolError(what []byte) error {
 	if r.hides(what) {
 		return fmt.Errorf("%w: %s", nodeerr.ErrProtocol, hiddenText)
@@ -215,6 +217,7 @@ func AppendCommand(b []byte, words []string) []byte {
 	return b
 }
 
+// appendHeader appends a kind and a number, as a line.
 func appendHeader(b []byte, kind byte, n int) []byte {
 	b = strconv.AppendInt(append(b, kind), int64(n), 10)
 	return append(b, "\r\n"...)

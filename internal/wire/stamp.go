@@ -62,6 +62,7 @@ func Stamp(node string, set []string) *Command {
 	return c.With(set...)
 }
 
+// parseStamp parses the reply to a Stamp.
 func parseStamp(v *Value) Reply {
 	if v.Kind != '*' || len(v.Items) != 2 || !v.Items[0].IsText() || v.Items[1].Kind != ':' {
 		return Unexpected(v)

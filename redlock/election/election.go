@@ -54,18 +54,28 @@ func (e *Election) Campaign(ctx context.Context) (term *redlock.Lock, err error)
 // Run campaigns, and calls lead when this process leads. When the term is lost, and lead has returned, Run campaigns
 // again. The context of lead ends with the term, and with ctx.
 //
-// If lead returns while the term lasts, Run ends the term and returns the error of lead, which may be nil. It returns
-// [redlock.ErrNotHeld] if it turns out that the term was lost. When ctx ends, Run returns the result of lead after
-// that, or ctx.Err() if this process does not lead.
+// If lead returns while the term lasts, Run ends the term and returns the error of lead, which may be nil. If Run finds
+// only at the end that the term was lost, the error matches [redlock.ErrNotHeld]. If nodes refuse the release at the
+// end, Run returns [redlock.ErrNoQuorum] as [redlock.Locker.Do] does.
 //
-// Any other error is an error of [redlock.Locker.Do], with [redlock.ErrNotRun]: lead is nil, an option is invalid, the
-// Locker was closed, data of another program is in the way, or [redlock.MaxWait] or [redlock.MaxOutage] is over.
+// If ctx ends while this process leads, Run waits for lead and returns its result. Otherwise it returns an error that
+// matches ctx.Err().
+//
+// If a campaign of Run fails, the error is that of Do, with [redlock.ErrNotRun], for example because
+//   - lead is nil, or an option is invalid ([redlock.ErrInvalid]);
+//   - the Locker was closed ([redlock.ErrClosed]);
+//   - the caller already holds the lock ([redlock.ErrDeadlock]);
+//   - data of another program is in the way ([redlock.ErrForeign]);
+//   - the nodes have faults that do not end by themselves (ErrNoQuorum);
+//   - [redlock.MaxWait] or [redlock.MaxOutage] is over.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term *redlock.Lock) error) error {
 	if lead == nil {
 		return e.locker.Do(ctx, e.name, nil, e.opts...) // which refuses it
 	}
 	for {
-		lost := false // because the error may be the loss of another lock
+		// lost records that this term was lost. The error of Do does not show that, because lead may return the loss of
+		// another lock.
+		lost := false
 		led := func(ctx context.Context, term *redlock.Lock) error {
 			err := lead(ctx, term)
 			lost = errors.Is(term.Err(), redlock.ErrLost) || errors.Is(term.Err(), redlock.ErrExpired)
@@ -80,8 +90,8 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 // Leader is the process that leads.
 type Leader struct {
 	Metadata string        // of the leader, see [redlock.Metadata]
-	Fence    uint64        // the number of its term, see [redlock.Lock.Fence], or 0 without fencing
-	Token    string        // of its lock; each term has another
+	Fence    uint64        // the number of its term, see [redlock.Lock.Fence]. 0 means none.
+	Token    string        // the token of its lock; each term has a new one
 	TTL      time.Duration // how long until another may lead, unless the leader renews its lock
 }
 
@@ -107,6 +117,8 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	}
 }
 
+// leader converts the state of the lock to the leader. It returns ErrNoLeader if nobody is known to hold the exclusive
+// lock.
 func leader(s *redlock.LockState, err error) (Leader, error) {
 	switch {
 	case err != nil:

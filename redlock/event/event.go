@@ -17,16 +17,16 @@ type Event interface{ event() }
 type Vote struct {
 	At     time.Time // of the answer
 	Call   uint64    // see Acquire
-	Late   bool      // the call has ended: its Acquire, Extend or Unlock came before
+	Late   bool      // the call ended before this Vote, and its Acquire, Extend or Unlock came earlier
 	Op     Op        // OpAcquire, OpExtend or OpUnlock
 	Name   string    // of the lock
 	Node   int       // the index of the node
 	Addr   string
 	Answer Answer
-	// Command is the last Redis command that the node was sent for this answer: SET, or for a script EVALSHA or EVAL,
-	// alone or joined with commands of other calls. It is empty if nothing was sent.
+	// Command is the last Redis command that the node was sent for this answer: SET, or for a script EVALSHA or EVAL. That
+	// may have carried out commands of other calls too. It is empty if nothing was sent.
 	Command string
-	Err     error         // the reason of any answer but yes
+	Err     error         // why the answer is not AnswerYes
 	Took    time.Duration // since the round began
 }
 
@@ -47,21 +47,22 @@ type Round struct {
 	Split bool
 }
 
-// Acquire is the end of a call of Lock, TryLock, Do (before its function runs), TryDo or Attach, if its arguments are
-// valid and the Locker was not closed. A call of LockAll, TryLockAll, DoAll or TryDoAll has one for each name.
+// Acquire is the end of a call of Lock, TryLock, Do (before its function runs), TryDo or Attach. It comes if the
+// arguments of the call are valid and the Locker was not closed. A call of LockAll, TryLockAll, DoAll or TryDoAll has
+// one for each name.
 type Acquire struct {
 	// Context is the context of the call. It may have ended.
 	Context context.Context
-	// Call is a number that the events of one call or renewal share. The numbers of a Locker rise from a random one on, so
-	// no other Locker of the program has the same.
+	// Call is a number that the events of one call or renewal share. A Locker counts its calls up from a random number, so
+	// two Lockers practically never use the same number.
 	Call uint64
 	Op   Op // OpAcquire or OpAttach
 	Name string
 	// Kind is the kind of the lock that the caller has, or asked for. It is the text of a redlock.Kind, such as
 	// "exclusive", "shared" or "slot". New kinds may come with any minor version.
 	Kind string
-	// Names are all names of a call for several locks (redlock.LockAll), in order. Each of them has an Acquire, with a
-	// Call of its own and the same Err. It is nil for any other call.
+	// Names are all names of a call for several locks (redlock.LockAll), sorted. Each name has an Acquire of its own, with
+	// its own Call and the same Err. Names is nil for any other call.
 	Names []string
 	Try   bool // the call does not wait: TryLock, TryDo, TryLockAll, TryDoAll, or MaxWait(0)
 	Start time.Time
@@ -132,8 +133,8 @@ type End struct {
 	Detached bool
 }
 
-// Raise is a request to a node to raise its number: it said yes to an acquire, but its counter was behind the counters
-// of the others (redlock.WithFencing). The acquire may take one round trip more.
+// Raise is a request to a node to raise its number. The node said yes to an acquire, but its counter was behind the
+// counters of the others (redlock.WithFencing). The acquire may take one round trip more.
 type Raise struct {
 	At      time.Time
 	Call    uint64 // see Acquire
@@ -171,9 +172,9 @@ type NodeUp struct {
 	Err         error
 }
 
-// Quarantine is a change of the quarantine of a server whose node stays connected (pool.WithRestartGuard): whether the
-// server votes, or for how long it does not. [NodeUp] has the quarantine when a node is connected. The end of Left is
-// no event.
+// Quarantine is a change of the quarantine of a server whose node stays connected (pool.WithRestartGuard). The server
+// begins or ceases to vote, or the time for which it does not vote changes. [NodeUp] has the quarantine when a node is
+// connected. The end of Left is no event.
 type Quarantine struct {
 	At   time.Time
 	Node int

@@ -3,12 +3,11 @@
 //
 // # What a fence is for
 //
-// A lock that expires is a lease. Its holder can be paused (garbage collection, swapping, a suspended
-// machine) between checking the lock and writing, for longer than the lease lasts. Another holder then
-// takes the lock and writes, and the first one overwrites that when its pause ends. No lock can prevent
-// this, but the resource can: each lock has a fencing token, a number above that of every earlier holder.
-// The holder sends its number with each write, and the resource rejects a number below the highest one that
-// it has accepted (Martin Kleppmann, How to do distributed locking,
+// A lock that expires is a lease. Its holder can be paused (garbage collection, swapping, a suspended machine) between
+// checking the lock and writing, for longer than the lease lasts. Another holder then takes the lock and writes, and
+// the first one overwrites that when its pause ends. No lock can prevent this, but the resource can: each lock has a
+// fencing token, a number above that of every earlier holder. The holder sends its number with each write. The resource
+// rejects a number below the highest one that it has accepted (Martin Kleppmann, How to do distributed locking,
 // https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html).
 //
 // This package calls that number the fence. Lock.Fence of package redlock returns it if the Locker has
@@ -25,8 +24,8 @@
 //
 //   - Redis: [Run] for a list of commands, a [Script] for Lua of your own, [Transact] for WATCH, MULTI and
 //     EXEC.
-//   - PostgreSQL, MySQL, MariaDB, SQLite: [Table.Check] in the transaction of the writes; [CheckUpdated]
-//     for a single UPDATE of a row that has a column for the fence, or a version.
+//   - PostgreSQL, MySQL, MariaDB, SQLite: [Table.Check] in the transaction of the writes. Or [CheckUpdated] for a
+//     single UPDATE of a row that has a column for the fence, or a version.
 //   - Memory of this process: a [Gate].
 //
 // Other storage needs a conditional write, such as If-Match. Call [Valid] before it, and return a [StaleError] if the

@@ -9,9 +9,9 @@ import (
 // maxFence is the highest fence. Lua and JavaScript count in doubles, which are exact up to here.
 const maxFence = 1<<53 - 1
 
-// The errors that functions of this package return, alone or wrapped: compare with [errors.Is]. If one of
-// them is returned, nothing was written. All other errors come from the Redis client, the database or the
-// caller's context, or name a reply that is unexpected.
+// These are the errors that the functions of this package return, alone or wrapped. Compare with [errors.Is]. If one of
+// them is returned, nothing was written. Any other error comes from your own function, the Redis client, the database
+// or the context, or it reports an unexpected reply.
 var (
 	// ErrStale means that the resource has accepted a higher fence: a later holder was there, so this lock is
 	// lost. Do not try again with it.
@@ -33,6 +33,7 @@ type StaleError struct {
 	Seen     uint64 // the highest fence accepted, or 0 if it is unknown (PostgreSQL and SQLite do not return it)
 }
 
+// Error returns a text with the resource, the rejected fence, and Seen if it is known.
 func (e *StaleError) Error() string {
 	seen := "the resource has seen a higher one"
 	if e.Seen != 0 {
@@ -44,9 +45,9 @@ func (e *StaleError) Error() string {
 // Unwrap returns [ErrStale].
 func (e *StaleError) Unwrap() error { return ErrStale }
 
-// Valid returns an error that matches [ErrInvalid] if fence is not from 1 to 2^53-1. Call it before a
-// conditional write of your own, such as that of [CheckUpdated]: 0, the fence of a lock without fencing,
-// would pass where no fence is stored yet. All functions that take a fence call Valid themselves.
+// Valid returns an error that matches [ErrInvalid] if fence is not from 1 to 2^53-1. Call it before a conditional write
+// of your own, such as that of [CheckUpdated]. Otherwise 0, the fence of a lock without fencing, would pass where no
+// fence is stored yet. All functions that take a fence call Valid themselves.
 func Valid(fence uint64) error {
 	switch {
 	case fence == 0:

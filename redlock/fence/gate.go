@@ -19,8 +19,8 @@ type gated struct {
 // one resource run one at a time: Run waits for the others, so write must not call Run for the same
 // resource.
 //
-// Its own errors are a [*StaleError] with Seen, and [ErrInvalid] for an empty resource, a bad fence or a nil
-// write: then write was not called. After an error or a panic of write the fence stays stored.
+// Its own errors are a [*StaleError] with Seen, and [ErrInvalid] for an empty resource, a bad fence or a nil write. If
+// Run returns one of these, write was not called. After an error or a panic of write the fence stays stored.
 func (g *Gate) Run(resource string, fence uint64, write func() error) error {
 	switch {
 	case resource == "":

@@ -43,9 +43,10 @@ func send(ctx context.Context, c Doer, command string, args ...any) (any, error)
 // to 7000 words. Give the names of keys as [Key].
 type Command []any
 
-// Key is an argument of a [Command] that names a key. Run declares it to the server, and sends it as a string.
-// Redis also takes keys that are not declared. But then Redis Cluster does not notice before the first command
-// that a key is on another server (while a slot migrates), and Redis-compatible servers may reject the command.
+// Key is an argument of a [Command] that names a key. Run declares it to the server, and sends it as a string. Redis
+// also takes keys that are not declared. But while a slot of a Redis Cluster migrates, an undeclared key may be on
+// another server. The server may notice that only after earlier commands have run. Redis-compatible servers may reject
+// a command with an undeclared key.
 type Key string
 
 //go:embed commands.lua
@@ -128,6 +129,7 @@ func guardError(guard string, held any) error {
 	return fmt.Errorf("%w: %q holds %.64q, which is no fence", ErrGuard, guard, held)
 }
 
+// expiringError returns the error about a guard key that has a TTL.
 func expiringError(guard string, ttl any) error {
 	return fmt.Errorf(
 		"%w: %q has a TTL, %v ms are left: PERSIST it, or choose another name if it is another program's key",

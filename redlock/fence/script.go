@@ -39,7 +39,8 @@ func presetScript(source, hash string) *Script {
 	return s
 }
 
-// guarded makes source a function that the check calls. Line numbers in its error messages stay the same.
+// guarded wraps source in a Lua function, which guard.lua calls if the fence passes. The line numbers in the error
+// messages of source stay the same.
 func guarded(source string) string {
 	return "local function write() " + source + "\nend\n" + guardSource
 }

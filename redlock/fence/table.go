@@ -8,7 +8,7 @@ import (
 	"regexp"
 )
 
-// maxResource is how many bytes of a resource's name the guard table can store.
+// maxResource is the longest name of a resource, in bytes.
 const maxResource = 255
 
 // Dialect is the SQL that a database speaks. The zero value is not valid.
@@ -24,9 +24,8 @@ const (
 // tableName matches the names that a table may have. A name is written into statements as it is.
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
 
-// A check inserts the row of the resource or waits for it, stores the fence (in the column fence) unless a
-// higher one is there, and keeps the row locked until the transaction ends. The parameters are the resource
-// and the fence.
+// A check inserts the row of the resource or waits for it. It stores the fence (in the column fence) unless a higher
+// one is there. The row stays locked until the transaction ends. The parameters are the resource and the fence.
 var (
 	creates = map[Dialect]string{
 		PostgreSQL: `CREATE TABLE IF NOT EXISTS %s (resource varchar(255) PRIMARY KEY, fence bigint NOT NULL)`,
@@ -87,11 +86,10 @@ func NewTable(dialect Dialect, table string) (*Table, error) {
 // among your migrations.
 func (t *Table) Create() string { return fmt.Sprintf(creates[t.dialect], t.name) }
 
-// Check checks fence for the resource. Call it in the transaction of the writes, before them and before the
-// reads that they depend on. The row of the resource stays locked until the transaction ends, so no other
-// holder passes between the check and the commit. Check waits for other transactions on the same resource
-// (SQLite: on the same file) for as long as ctx and the limits of the database allow. The name of the resource
-// has from 1 to 255 bytes.
+// Check checks fence for the resource. Call it in the transaction of the writes, before them and before the reads that
+// they depend on. The row of the resource stays locked until the transaction ends, so no other holder passes between
+// the check and the commit. Check waits for other transactions on the same resource (SQLite: on the same file). It
+// waits for as long as ctx and the limits of the database allow. The name of the resource has from 1 to 255 bytes.
 //
 // After any error roll back, which also takes back the fence. The errors:
 //   - a [*StaleError]: Seen is 0, except with MySQL.

@@ -143,8 +143,8 @@ func (c *Cluster) Wipe(nodes ...int) {
 	c.on("Wipe", nodes, (*node).wipe)
 }
 
-// on takes steps one after the other, each on all nodes of a call. Before and afterwards, it waits until the nodes have
-// carried out the commands that were sent to them.
+// on runs the steps one after the other, each on all the given nodes. Before the first step and after the last, it
+// waits until the nodes have carried out the commands that were sent to them. call is the name for error messages.
 func (c *Cluster) on(call string, nodes []int, steps ...func(*node)) {
 	c.t.Helper()
 	c.enter()
@@ -167,7 +167,8 @@ func (c *Cluster) on(call string, nodes []int, steps ...func(*node)) {
 
 // Hold gives a lock to another holder until release is called, or until the end of the test: the lock does not expire.
 // The key of a lock is its name behind the prefix of redlock.WithKeyPrefix. If the lock is not free, or if no majority
-// of the nodes is up, the test ends. The holder has no fencing token: a second Locker can have one.
+// of the nodes is up, the test ends. The holder has no fencing token. For a holder with one, take the lock with a
+// second [Cluster.Locker].
 func (c *Cluster) Hold(key string) (release func()) {
 	c.t.Helper()
 	c.enter()
@@ -182,7 +183,7 @@ func (c *Cluster) Steal(key string) (release func()) {
 	c.t.Helper()
 	c.remove("Steal", key)
 	lock, err := c.take(key)
-	for range 100 { // outside a bubble a call that polls for the lock, or a renewal, may come before
+	for range 100 { // outside a bubble, a call that polls may take the lock first, or a renewal may re-create its key
 		if !errors.Is(err, redlock.ErrTaken) {
 			break
 		}
@@ -247,6 +248,7 @@ func (c *Cluster) inTurn(functions ...func()) {
 	}
 }
 
+// allLockers returns a copy of the list of the Lockers.
 func (c *Cluster) allLockers() []*redlock.Locker {
 	c.mu.Lock()
 	defer c.mu.Unlock()

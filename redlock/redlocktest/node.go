@@ -101,11 +101,13 @@ func (l *link) dial() (net.Conn, error) {
 	return client, nil
 }
 
+// setLocked changes the state of a link, and signals the change.
 func (n *node) setLocked(l *link, s linkState) {
 	l.state = s
 	n.changed.Broadcast()
 }
 
+// stop takes the node down, and breaks its connections.
 func (n *node) stop() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -115,8 +117,8 @@ func (n *node) stop() {
 	}
 }
 
-// awaitRefused waits until no Locker that has ever tried to connect expects an answer from the node soon: the attempt
-// of each waits for the node to come up.
+// awaitRefused waits until no Locker that has ever tried to connect expects an answer from the node soon. Then the
+// attempt of each of them waits for the node to come up.
 func (n *node) awaitRefused() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -127,6 +129,7 @@ func (n *node) awaitRefused() {
 	}
 }
 
+// start brings the node up, and signals that.
 func (n *node) start() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -185,12 +188,14 @@ type serverConn struct {
 	node *node
 }
 
+// Read reads, and then brings the TTLs up to date.
 func (c serverConn) Read(p []byte) (int, error) {
 	k, err := c.Conn.Read(p)
 	c.node.catchUp()
 	return k, err
 }
 
+// Close closes the connection, and removes it from the connections of the node.
 func (c serverConn) Close() error {
 	c.node.mu.Lock()
 	delete(c.node.conns, c.Conn)

@@ -17,7 +17,7 @@ const probe = "redlocktest"
 // the time of a bubble begins at midnight UTC 2000-01-01. A bubble may have advanced by years since; a machine's clock
 // is not set to a time before Go had bubbles.
 func inBubble() bool {
-	year := time.Now().UTC().Year() // in local time the beginning may be in 1999
+	year := time.Now().UTC().Year() // a bubble begins at midnight UTC 2000-01-01, which may be 1999 in local time
 	return 2000 <= year && year < 2015
 }
 

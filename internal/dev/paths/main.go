@@ -15,22 +15,25 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
-// sections are those of the page, in its order. known is the section whose functions a section leaves out.
-var sections = []struct{ path, title, about, known string }{
-	{"TryLock", "One TryLock", "The name is free.", ""},
-	{"Lock", "A Lock that waits", "Another process has the lock, and its key is deleted when the node has been asked to report that.", ""},
-	{"renewal", "A renewal", "The lock has `AutoExtend`, and was renewed before: with its first renewal it asked the nodes to report changes of the key.", ""},
-	{"Unlock", "An Unlock", "Nobody waits for the lock.", ""},
-	{"shared", "A shared lock", "A `TryLock` with `Shared`, without the functions of the first list.", "TryLock"},
-	{"all", "Two names at once", "A `TryLockAll`, and its `Unlock`, without the functions of the first list.", "TryLock"},
+// sections are those of the page, in its order. All but the first leave out the functions of the first.
+var sections = []struct{ path, title, about string }{
+	{"TryLock", "One TryLock", "The name is free."},
+	{"lost", "A Lock that waits: its first round is lost", "Another process holds the lock. The call joins the queue, and asks the nodes to report changes."},
+	{"freed", "A Lock that waits: the lock becomes free", "The key was deleted on the node, which reports that. A round follows, and wins."},
+	{"renewal", "A renewal", "It is a later one: the first has asked the nodes to report changes. An Observer receives the events."},
+	{"Unlock", "An Unlock", "No call waits for the lock."},
+	{"shared", "A shared lock", "This is a `TryLock` with `Shared`."},
+	{"all", "Two names at once", "This is a `TryLockAll`, and its `Unlock`."},
 }
 
 const head = `# The way of a call through the code
 
-This page is made by ` + "`make paths`" + `: a program with one real server notes which functions of the library are entered, and by which.
-Each list has the functions in the order in which they were called first, below the one that called them, with the first sentence of
-their comments. An item at the margin is where a goroutine begins: that of the program, that which writes to a server, that which reads
-from it, or a timer's.
+` + "`make paths`" + ` writes this page: it runs the library on one real server and notes which functions are entered, and by which. The connection
+is there, and the server knows the scripts. A list has each function once, below the function that called it first, with the first
+sentence of its comment. Functions of one line are on the page only if they call others.
+
+An item at the margin is where a goroutine begins: the program's, the one that writes to the server ([` + "`Node.loop`](../internal/node/loop.go), woken by\n`Node.wakeLoop`" + `), the one that reads from it ([` + "`conn.readAll`](../internal/node/conn.go)" + `), or a timer's. A call that waits is woken by ` + "`Waiter.wake`" + `. The first
+list is complete. The others leave out its functions, unless they lead to others.
 `
 
 func main() {
@@ -76,10 +79,12 @@ func page(root, server string) (text string, err error) {
 	}
 	b := new(strings.Builder)
 	b.WriteString(head)
-	known := map[string]map[string]bool{}
+	var known map[string]bool
 	for _, s := range sections {
-		calls := tree(paths[s.path], known[s.known])
-		known[s.path] = calls.names(map[string]bool{})
+		calls := tree(paths[s.path], known)
+		if known == nil {
+			known = calls.names(map[string]bool{})
+		}
 		fmt.Fprintf(b, "\n## %s\n\n%s\n\n", s.title, s.about)
 		calls.write(b, "", about)
 	}

@@ -42,7 +42,7 @@ func overlay(root, dir string) (path string, about map[string]remark, err error)
 	return path, about, err
 }
 
-// instrument returns a source in which each function of more than one statement calls traced.Enter first. It shows all to see.
+// instrument returns a source in which each function of more than one line calls traced.Enter first. It shows all to see.
 func instrument(source []byte, see func(*ast.FuncDecl)) ([]byte, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "", source, parser.ParseComments|parser.SkipObjectResolution)
@@ -53,7 +53,8 @@ func instrument(source []byte, see func(*ast.FuncDecl)) ([]byte, error) {
 	text := append(slices.Clone(source), "\nvar _ = traced.Enter\n"...)
 	for _, d := range slices.Backward(file.Decls) {
 		if f, is := d.(*ast.FuncDecl); is && f.Body != nil {
-			if see(f); len(f.Body.List) == 1 { // it is on the page if it leads to another
+			see(f)
+			if files.Position(f.Body.Rbrace).Line-files.Position(f.Body.Lbrace).Line <= 2 { // it is on the page if it leads to another
 				continue
 			}
 			text = slices.Insert(text, at(f.Body.Lbrace)+1, []byte(" traced.Enter(); ")...)

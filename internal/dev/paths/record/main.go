@@ -47,7 +47,7 @@ func (p *program) record() map[string][][]string {
 	paths["shared"] = traced.During(func() { lock = p.take(locker.TryLock, "shared", redlock.Shared()) })
 	p.unlock(lock)
 	paths["all"] = traced.During(func() { p.both(locker) })
-	paths["Lock"] = traced.During(func() { p.waits(func() { lock = p.take(locker.Lock, "taken") }) })
+	paths["lost"], paths["freed"] = p.waits(func() { lock = p.take(locker.Lock, "taken") })
 	p.unlock(lock)
 	p.close(locker)
 
@@ -140,10 +140,12 @@ func (p *program) do(cmd string, args ...any) string {
 	return fmt.Sprintf("%s", reply)
 }
 
-// waits runs a call that takes a lock which another client has, and deletes that when the server has been asked to report changes.
-func (p *program) waits(call func()) {
+// waits runs a call that takes a lock which another client has, and deletes that when the server has been asked to report changes. It
+// returns the stacks before and after that.
+func (p *program) waits(call func()) (lost, freed [][]string) {
 	p.do("SET", "taken", "token", "PX", time.Hour.Milliseconds())
 	ended := make(chan struct{})
+	traced.Begin()
 	go func() {
 		defer close(ended)
 		call()
@@ -151,6 +153,9 @@ func (p *program) waits(call func()) {
 	for p.err == nil && !strings.Contains(p.do("INFO", "stats"), "tracking_total_keys:1\r\n") {
 		<-time.After(time.Millisecond)
 	}
+	lost = traced.End()
+	traced.Begin()
 	p.do("DEL", "taken")
 	<-ended
+	return lost, traced.End()
 }

@@ -35,25 +35,41 @@ func Enter() {
 	for more := true; more; {
 		var frame runtime.Frame
 		frame, more = frames.Next()
-		if name := nameOf(frame.Function); name != "" && !slices.Contains(stack, name) {
+		if name := nameOf(frame.Function); name != "" {
 			stack = append(stack, name)
 		}
 	}
 	slices.Reverse(stack)
-	stacks = append(stacks, stack)
+	var once []string // a closure has the name of its function
+	for _, name := range stack {
+		if !slices.Contains(once, name) {
+			once = append(once, name)
+		}
+	}
+	stacks = append(stacks, once)
 }
 
-// During returns the stacks of the functions that are entered while call runs, in their order. A stack begins with the function that
-// a goroutine has entered first.
-func During(call func()) [][]string {
+// Begin begins to record.
+func Begin() {
 	mu.Lock()
+	defer mu.Unlock()
 	on, stacks = true, nil
-	mu.Unlock()
-	call()
+}
+
+// End returns the stacks of the functions that were entered since Begin, in their order. A stack begins with the function that a goroutine
+// has entered first.
+func End() [][]string {
 	mu.Lock()
 	defer mu.Unlock()
 	on = false
 	return stacks
+}
+
+// During returns the stacks of the functions that are entered while call runs.
+func During(call func()) [][]string {
+	Begin()
+	call()
+	return End()
 }
 
 // nameOf returns the folder and the name of a function of the library, such as "redlock Locker.TryLock"; "" for any other function.
