@@ -101,7 +101,7 @@ func TestUnlock(t *testing.T) {
 	cases{
 		"nil though another had it":                   {tell: tell(), breaks: wrong},
 		"nil though another had it, of a renewed one": {tell: tell(renews), breaks: wrong},
-		"nil says less if locks are handed off":        {tell: tell(), rules: handoff},
+		"nil says less if locks are handed off":       {tell: tell(), rules: handoff},
 		"another had it before the end of Unlock": {tell: func(s *story) {
 			s.got("x", 0, 10)
 			s.unlock("x", 40, 60)
