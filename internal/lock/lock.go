@@ -13,7 +13,8 @@
 //   - round.go: a round, its command and its answers; together.go: rounds for several names in one command
 //   - lease.go: a granted lock, and its observations; extend.go: its extensions and renewals
 //   - attach.go, detach.go: a lock that goes from process to process; handoff.go: one that goes from call to call
-//   - queue.go: which call is next, in the states of state.go; next.go: its next step; line.go: the calls
+//   - queue.go: calls come, win, lose and leave, in the states of state.go; line.go: these calls
+//   - next.go: the next step of the call at the head
 //   - turn.go: which process is next; share.go: readers and slots that go in side by side
 //   - view.go: the knowledge of the nodes, which observe.go updates; nodestate.go: of one node
 //   - contend.go: clients of other libraries; stuck.go: keys without a TTL

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
@@ -18,7 +20,7 @@ import (
 // sections are those of the page, in its order. All but the first leave out the functions of the first.
 var sections = []struct{ path, title, about string }{
 	{"TryLock", "One TryLock", "The name is free."},
-	{"lost", "A Lock that waits: its first round is lost", "Another process holds the lock. The call joins the queue, and asks the nodes to report changes."},
+	{"lost", "A Lock that waits: its first round is lost", "Another process holds the lock, and the nodes report changes already. The call joins the queue, and observes the nodes."},
 	{"freed", "A Lock that waits: the lock becomes free", "The key was deleted on the node, which reports that. A round follows, and wins."},
 	{"renewal", "A renewal", "It is a later one: the first has asked the nodes to report changes. An Observer receives the events."},
 	{"Unlock", "An Unlock", "No call waits for the lock."},
@@ -28,12 +30,22 @@ var sections = []struct{ path, title, about string }{
 
 const head = `# The way of a call through the code
 
-` + "`make paths`" + ` writes this page: it runs the library on one real server and notes which functions are entered, and by which. The connection
-is there, and the server knows the scripts. A list has each function once, below the function that called it first, with the first
-sentence of its comment. Functions of one line are on the page only if they call others.
+` + "`make paths`" + ` writes this page: it runs the library on one real server and notes which functions are entered. The connection
+is there, and the server knows the scripts. A function stands where it was entered first, with the first sentence of its
+comment. Its callers stand above it, and once more where they lead to another function. A function literal has the name of
+the function around it, and stands below the function that calls it.
 
-An item at the margin is where a goroutine begins: the program's, the one that writes to the server ([` + "`Node.loop`](../internal/node/loop.go), woken by\n`Node.wakeLoop`" + `), the one that reads from it ([` + "`conn.readAll`](../internal/node/conn.go)" + `), or a timer's. A call that waits is woken by ` + "`Waiter.wake`" + `. The first
-list is complete. The others leave out its functions, unless they lead to others.
+An item at the margin is where a goroutine begins. That is the program's, a timer's, or one of these:
+
+- [` + "`Node.loop`" + `](../internal/node/loop.go) writes to the server; ` + "`Node.wakeLoop`" + ` wakes it.
+- [` + "`conn.readAll`" + `](../internal/node/conn.go) reads from the server.
+- [` + "`events.deliver`" + `](../redlock/observer.go) calls observers, and ` + "`Engine.sweep`" + ` asks for keys that may have changed.
+
+` + "`Waiter.wake`" + ` wakes a call in the queue, and ` + "`Round.finish`" + ` a call that waits for the outcome of its round.
+
+The first list has each function of its packages, except functions of one line and literals outside functions, such as some
+parsers of replies. The other lists leave the functions of the first out, so an item may call more than stands below it. The
+timeouts of nodes (` + "`Node.expire`" + `) are left out.
 `
 
 func main() {
@@ -49,44 +61,72 @@ func write(name string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, testredis.Close(servers)) }()
-	text, err := page(".", servers[0].Addr())
+	all, about, err := recordings(".", servers[0].Addr())
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(name, []byte(text), 0o644)
+	return os.WriteFile(name, []byte(page(all, about)), 0o644)
 }
 
-// page returns the page about the library in a folder. A server helps, which has no keys.
-func page(root, server string) (text string, err error) {
+// A recording has the stacks of each section of the page.
+type recording map[string][][]string
+
+// functions returns the functions that a section of the recording shows.
+func (r recording) functions(section string) map[string]bool {
+	return tree(r[section], func(string) bool { return true }).names(map[string]bool{})
+}
+
+// recordings runs the library in a folder with a server without keys, some times, as what happens at the same time comes in another order,
+// or does not come, now and then.
+func recordings(root, server string) (all []recording, about map[string]remark, err error) {
 	dir, err := os.MkdirTemp("", "paths")
 	if err != nil {
-		return "", err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	file, about, err := overlay(root, dir)
 	if err != nil {
-		return "", err
+		return nil, nil, err
 	}
-	cmd := exec.Command("go", "run", "-overlay", file, "./internal/dev/paths/record", server)
-	cmd.Dir, cmd.Stderr = root, os.Stderr
-	recorded, err := cmd.Output()
-	if err != nil {
-		return "", err
+	program := filepath.Join(dir, "record")
+	build := exec.Command("go", "build", "-overlay", file, "-o", program, "./internal/dev/paths/record")
+	build.Dir, build.Stderr = root, os.Stderr
+	if err := build.Run(); err != nil {
+		return nil, nil, err
 	}
-	var paths map[string][][]string
-	if err := json.Unmarshal(recorded, &paths); err != nil {
-		return "", err
+	for range 3 {
+		cmd := exec.Command(program, server)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			return nil, nil, err
+		}
+		var r recording
+		if err := json.Unmarshal(out, &r); err != nil {
+			return nil, nil, err
+		}
+		all = append(all, r)
 	}
+	return all, about, nil
+}
+
+// page returns the page: the functions that all recordings have, as the first has them.
+func page(all []recording, about map[string]remark) string {
 	b := new(strings.Builder)
 	b.WriteString(head)
 	var known map[string]bool
 	for _, s := range sections {
-		calls := tree(paths[s.path], known)
+		common := all[0].functions(s.path)
+		for _, r := range all[1:] {
+			has := r.functions(s.path)
+			maps.DeleteFunc(common, func(name string, _ bool) bool { return !has[name] })
+		}
+		calls := tree(all[0][s.path], func(name string) bool { return common[name] && !known[name] })
 		if known == nil {
 			known = calls.names(map[string]bool{})
 		}
 		fmt.Fprintf(b, "\n## %s\n\n%s\n\n", s.title, s.about)
 		calls.write(b, "", about)
 	}
-	return b.String(), nil
+	return b.String()
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // folders are those of the packages that a path leads through.
-var folders = []string{"redlock", "internal/engine", "internal/lock", "internal/quorum", "internal/form", "internal/wire", "internal/node"}
+var folders = []string{"redlock", "internal/engine", "internal/lock", "internal/quorum", "internal/form", "internal/token", "internal/wire", "internal/node"}
 
 // overlay writes sources of the library in which each function calls traced.Enter first, and returns the file for -overlay. about has the
 // first sentence of what each function's comment says, and its file.

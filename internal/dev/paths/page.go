@@ -27,12 +27,15 @@ type call struct {
 	calls []*call
 }
 
-// tree returns the calls that stacks show, each function once: where it was entered first. A function of known is left out, unless it
-// leads to another.
-func tree(stacks [][]string, known map[string]bool) *call {
+// timeouts runs now and then, whatever the program does.
+const timeouts = "internal/node Node.expire"
+
+// tree returns the calls that stacks show, each function once: where it was entered first. A function that is not wanted is left out, unless
+// it leads to another.
+func tree(stacks [][]string, wanted func(string) bool) *call {
 	top, seen := &call{}, map[string]bool{}
 	for _, stack := range stacks {
-		if len(stack) == 0 || seen[stack[len(stack)-1]] || known[stack[len(stack)-1]] {
+		if len(stack) == 0 || stack[0] == timeouts || seen[stack[len(stack)-1]] || !wanted(stack[len(stack)-1]) {
 			continue
 		}
 		at := top

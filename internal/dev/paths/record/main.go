@@ -19,7 +19,10 @@ import (
 )
 
 // ttl is short, as nobody wants to wait long for renewals.
-const ttl = time.Second
+const ttl = 2 * time.Second
+
+// settled is long enough for what is under way, so that it is in the same recording each time.
+const settled = 300 * time.Millisecond
 
 func main() {
 	if len(os.Args) != 2 {
@@ -34,7 +37,8 @@ func main() {
 }
 
 func (p *program) record() map[string][][]string {
-	locker := p.open()
+	// Without pushes, a call that waits would try again within moments, or not, as it happens.
+	locker := p.open(redlock.WithBackoff(time.Hour, time.Hour))
 	for range 2 { // the first connects, and sends scripts by their source
 		p.unlock(p.take(locker.TryLock, "name"))
 		p.unlock(p.take(locker.TryLock, "shared", redlock.Shared()))
@@ -42,22 +46,32 @@ func (p *program) record() map[string][][]string {
 	}
 	paths := map[string][][]string{}
 	var lock *redlock.Lock
-	paths["TryLock"] = traced.During(func() { lock = p.take(locker.TryLock, "name") })
-	paths["Unlock"] = traced.During(func() { p.unlock(lock) })
-	paths["shared"] = traced.During(func() { lock = p.take(locker.TryLock, "shared", redlock.Shared()) })
+	paths["TryLock"] = during(func() { lock = p.take(locker.TryLock, "name") })
+	paths["Unlock"] = during(func() { p.unlock(lock) })
+	paths["shared"] = during(func() { lock = p.take(locker.TryLock, "shared", redlock.Shared()) })
 	p.unlock(lock)
-	paths["all"] = traced.During(func() { p.both(locker) })
-	paths["lost"], paths["freed"] = p.waits(func() { lock = p.take(locker.Lock, "taken") })
-	p.unlock(lock)
+	paths["all"] = during(func() { p.both(locker) })
+	for range 2 { // the first asks the node to report changes
+		paths["lost"], paths["freed"] = p.waits(func() { lock = p.take(locker.Lock, "taken") })
+		p.unlock(lock)
+	}
 	p.close(locker)
 
 	locker = p.open(redlock.WithObserver(event.ObserverFunc(p.observe)))
 	lock = p.take(locker.TryLock, "renewed", redlock.AutoExtend())
 	p.renewals(2)
-	paths["renewal"] = traced.During(func() { p.renewals(2) }) // what follows the first has happened when the second begins
+	paths["renewal"] = during(func() { p.renewals(2) })
 	p.unlock(lock)
 	p.close(locker)
 	return paths
+}
+
+// during returns the stacks of the functions that are entered while call runs, and in the moments after it.
+func during(call func()) [][]string {
+	traced.Begin()
+	call()
+	<-time.After(settled)
+	return traced.End()
 }
 
 // program calls the library until a call fails.
@@ -140,22 +154,32 @@ func (p *program) do(cmd string, args ...any) string {
 	return fmt.Sprintf("%s", reply)
 }
 
+// tracked returns of how many keys the server reports the next change.
+func (p *program) tracked() (n int) {
+	_, after, _ := strings.Cut(p.do("INFO", "stats"), "tracking_total_keys:")
+	_, err := fmt.Sscan(after, &n)
+	p.try(err)
+	return n
+}
+
 // waits runs a call that takes a lock which another client has, and deletes that when the server has been asked to report changes. It
 // returns the stacks before and after that.
 func (p *program) waits(call func()) (lost, freed [][]string) {
 	p.do("SET", "taken", "token", "PX", time.Hour.Milliseconds())
-	ended := make(chan struct{})
+	before, ended := p.tracked(), make(chan struct{})
 	traced.Begin()
 	go func() {
 		defer close(ended)
 		call()
 	}()
-	for p.err == nil && !strings.Contains(p.do("INFO", "stats"), "tracking_total_keys:1\r\n") {
+	for p.err == nil && p.tracked() <= before {
 		<-time.After(time.Millisecond)
 	}
+	<-time.After(settled)
 	lost = traced.End()
 	traced.Begin()
 	p.do("DEL", "taken")
 	<-ended
+	<-time.After(settled)
 	return lost, traced.End()
 }

@@ -65,13 +65,6 @@ func End() [][]string {
 	return stacks
 }
 
-// During returns the stacks of the functions that are entered while call runs.
-func During(call func()) [][]string {
-	Begin()
-	call()
-	return End()
-}
-
 // nameOf returns the folder and the name of a function of the library, such as "redlock Locker.TryLock"; "" for any other function.
 func nameOf(function string) string {
 	in, ours := strings.CutPrefix(function, module)
