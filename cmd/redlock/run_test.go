@@ -38,7 +38,7 @@ func TestRun_ChecksItsFlags(t *testing.T) {
 		"--slots and --fencing can't be used together":                            {nodes, "--slots=2", "--fencing", "job", "true"},
 		"--slots and --also can't be used together":                               {nodes, "--slots=2", "--also=other", "job", "true"},
 		`the name "bad\nname" has the control character`:                          {nodes, "bad\nname", "true"},
-		`the name "{job}:fence": the key "{job}:fence" is one of those`:           {nodes, "--also={job}:fence", "job", "true"},
+		`the name "{job}:fence": the key "{job}:fence" belongs to the library`:    {nodes, "--also={job}:fence", "job", "true"},
 		`the name "job" is given twice`:                                           {nodes, "--also=job", "job", "true"},
 		"the name is empty":                                                       {nodes, "--shared", "", "true"},
 		`the key prefix "\n" has the control character`:                           {nodes, "--key-prefix=\n", "job", "true"},
