@@ -2,12 +2,14 @@ package promredlock_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/promredlock"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -76,7 +78,8 @@ func TestCollector_ThatIsNotToldOfEndsCountsEachLockAsHeld(t *testing.T) {
 		"lock_held{kind=\"exclusive\"} -2\nlock_held{kind=\"shared\"} 0\nlock_held{kind=\"slot\"} 0": {event.Ends},
 	} {
 		c := promredlock.New()
-		locker, err := redlock.Open(testredis.URLs(testredis.Real(t, 1)), redlock.WithObserver(c, kinds...))
+		locker, err := redlock.Open(testredis.URLs(testredis.Real(t, 1)), redlock.WithObserver(c, kinds...),
+			redlock.WithPoolOptions(pool.WithTimeout(time.Minute)))
 		require.NoError(t, err)
 		for range 2 {
 			lock, err := locker.TryLock(t.Context(), "name")
