@@ -87,8 +87,7 @@ func (g *Engine) Changed(node int, key string, by wire.Receiver, tag wire.Tag, r
 	g.watches.changed(key)
 	e.doLocked(e.Name.Changed(nil, node))
 	if reply != nil {
-		var room [1]lock.Act // usually the only Act is End
-		e.doLocked(r.answeredLocked(room[:0], tag, reply))
+		r.replyLocked(tag, reply)
 	}
 	e.Exit()
 	return reply != nil

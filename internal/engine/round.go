@@ -77,10 +77,15 @@ func (x *Extend) Before() time.Time { return x.extend.Before }
 
 // Reply hands an answer to the round, and carries out the Acts that follow. It implements [wire.Receiver].
 func (r *Round) Reply(tag wire.Tag, reply *wire.Reply) {
-	var room [1]lock.Act // usually the only Act is End
 	r.entry.Enter()
-	r.entry.doLocked(r.answeredLocked(room[:0], tag, reply))
+	r.replyLocked(tag, reply)
 	r.entry.Exit()
+}
+
+// replyLocked hands an answer to the round, and carries out the Acts that follow from it.
+func (r *Round) replyLocked(tag wire.Tag, reply *wire.Reply) {
+	var room [1]lock.Act // usually the only Act is End
+	r.entry.doLocked(r.answeredLocked(room[:0], tag, reply))
 }
 
 // stop ends the wait for the outcome, because the caller gives up.
