@@ -138,7 +138,7 @@ func TestLock_TheFirstWaiterThatIsCancelledInItsRoundPassesItsTurnOn(t *testing.
 	unlock(t, won(t, second))
 }
 
-// Whoever is cancelled at the moment of its turn has the lock or hands it off, and never both or neither.
+// A call that is cancelled at the moment of its turn has the lock or hands it off, and never both or neither.
 func TestLock_NoTurnIsLostWhenWaitersGiveUpAtAnyMoment(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()

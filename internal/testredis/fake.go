@@ -47,7 +47,7 @@ func Listen(tb testing.TB, serve func(net.Conn)) (addr string) {
 }
 
 // Answer plays a server on one connection: it writes the reply that answer returns for each command, in the form of the protocol. After ""
-// it writes nothing for good, as replies come in the order of their commands. It returns nil when answer wants no more commands, and
+// it writes nothing for good, as replies come in the order of their commands. It returns nil when answer wants no further command, and
 // otherwise the error that ended the connection.
 func Answer(c net.Conn, answer func(words []string) (reply string, more bool)) error {
 	commands := redis.NewConn(c, 0, 0) // a command has the form of an array reply

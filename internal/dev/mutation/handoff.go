@@ -30,7 +30,7 @@ var handoffMutations = []Mutation{
 		"internal/quorum/handoff.go", "\th.lease.holder++\n", ""},
 	{"next-forgotten", "a waiter that the lock is handed off to has it",
 		"internal/lock/handoff.go", "\tq.line.remove(0)\n", "\tq.line.remove(0)\n\tif len(q.line.calls) > 0 {\n\t\tq.line.remove(0)\n\t}\n"},
-	{"next-stays", "a waiter that the lock was handed off to does not wait any more",
+	{"next-stays", "a waiter that the lock was handed off to no longer waits",
 		"internal/lock/handoff.go", "\tq.line.remove(0)\n", ""},
 	{"passed-in-a-round", "a lock is not handed off to a waiter whose round asks the nodes",
 		"internal/lock/handoff.go", "q.state == trying || ", ""},

@@ -39,6 +39,26 @@ func (m Mutation) Overlay(root, dir string) (path string, err error) {
 	return Overlay(root, dir, map[string][]byte{m.File: bytes.Replace(source, []byte(m.Was), []byte(m.Is), 1)})
 }
 
+// Sources returns the sources of packages, without their tests, by their names below root.
+func Sources(root string, folders ...string) (map[string][]byte, error) {
+	sources := map[string][]byte{}
+	for _, folder := range folders {
+		paths, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			if sources[folder+"/"+filepath.Base(path)], err = os.ReadFile(path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return sources, nil
+}
+
 // Overlay writes sources into dir, which take the place of files of the module, or are new to it, and returns what go build -overlay
 // takes. Their names are paths from root, the root of the module, with slashes.
 func Overlay(root, dir string, sources map[string][]byte) (path string, err error) {

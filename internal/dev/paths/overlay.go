@@ -4,10 +4,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
-	"path/filepath"
+	"path"
 	"slices"
-	"strings"
 
 	"github.com/quorumlock/quorumlock/internal/dev/mutation"
 )
@@ -17,29 +15,20 @@ var folders = []string{"redlock", "internal/engine", "internal/lock", "internal/
 
 // overlay writes sources of the library in which each function calls traced.Enter first, and returns the file for -overlay. about has the
 // first sentence of what each function's comment says, and its file.
-func overlay(root, dir string) (path string, about map[string]remark, err error) {
-	sources, about := map[string][]byte{}, map[string]remark{}
-	for _, folder := range folders {
-		names, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
-		if err != nil {
+func overlay(root, dir string) (list string, about map[string]remark, err error) {
+	sources, err := mutation.Sources(root, folders...)
+	if err != nil {
+		return "", nil, err
+	}
+	about = map[string]remark{}
+	for file, source := range sources {
+		see := func(f *ast.FuncDecl) { about[path.Dir(file)+" "+nameOf(f)] = remarkOf(f, file) }
+		if sources[file], err = instrument(source, see); err != nil {
 			return "", nil, err
 		}
-		for _, name := range names {
-			if strings.HasSuffix(name, "_test.go") {
-				continue
-			}
-			source, err := os.ReadFile(name)
-			if err != nil {
-				return "", nil, err
-			}
-			file := folder + "/" + filepath.Base(name)
-			if sources[file], err = instrument(source, func(f *ast.FuncDecl) { about[folder+" "+nameOf(f)] = remarkOf(f, file) }); err != nil {
-				return "", nil, err
-			}
-		}
 	}
-	path, err = mutation.Overlay(root, dir, sources)
-	return path, about, err
+	list, err = mutation.Overlay(root, dir, sources)
+	return list, about, err
 }
 
 // instrument returns a source in which each function of more than one line calls traced.Enter first. It shows all to see.

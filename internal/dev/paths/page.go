@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"go/ast"
 	"go/doc"
@@ -35,7 +34,10 @@ const timeouts = "internal/node Node.expire"
 func tree(stacks [][]string, wanted func(string) bool) *call {
 	top, seen := &call{}, map[string]bool{}
 	for _, stack := range stacks {
-		if len(stack) == 0 || stack[0] == timeouts || seen[stack[len(stack)-1]] || !wanted(stack[len(stack)-1]) {
+		if len(stack) == 0 || stack[0] == timeouts {
+			continue
+		}
+		if last := stack[len(stack)-1]; seen[last] || !wanted(last) {
 			continue
 		}
 		at := top
@@ -64,7 +66,7 @@ func (c *call) write(b *strings.Builder, indent string, about map[string]remark)
 	for _, to := range c.calls {
 		_, function, _ := strings.Cut(to.name, " ")
 		r := about[to.name]
-		fmt.Fprintf(b, "%s- [`%s`](../%s) %s\n", indent, function, r.file, cmp.Or(r.text, ""))
+		fmt.Fprintf(b, "%s- [`%s`](../%s) %s\n", indent, function, r.file, r.text)
 		to.write(b, indent+"  ", about)
 	}
 }

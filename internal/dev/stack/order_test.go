@@ -2,9 +2,8 @@ package stack_test
 
 import (
 	"fmt"
-	"os"
+	"maps"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -80,23 +79,15 @@ func unlock(m *sync.Mutex, rank int) {
 func TestStack_MutexesAreTakenInOneOrder(t *testing.T) {
 	t.Parallel()
 	const root = "../../.."
-	sources := map[string][]byte{}
-	for _, folder := range []string{"clock", "redlock", "internal/engine", "internal/lock", "internal/form", "internal/quorum", "internal/wire", "internal/node"} {
-		names, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
-		require.NoError(t, err)
-		for _, path := range names {
-			source, err := os.ReadFile(path)
-			require.NoError(t, err)
-			name := folder + "/" + filepath.Base(path)
-			if strings.HasSuffix(name, "_test.go") || !mutex.Match(source) {
-				continue
-			}
-			require.Contains(t, ranks, name, "a mutex that has no place in the order")
-			text := mutex.ReplaceAllString(string(source), fmt.Sprintf("\t${1}ranked.Rank%d", ranks[name]))
-			head, rest, ok := strings.Cut(text, "\t\"sync\"\n")
-			require.True(t, ok, name)
-			sources[name] = []byte(head + "\t\"sync\"\n\t\"github.com/quorumlock/quorumlock/internal/ranked\"\n" + rest + "\nvar _ sync.Mutex\n")
-		}
+	sources, err := mutation.Sources(root, "clock", "redlock", "internal/engine", "internal/lock", "internal/form", "internal/quorum", "internal/wire", "internal/node")
+	require.NoError(t, err)
+	maps.DeleteFunc(sources, func(_ string, source []byte) bool { return !mutex.Match(source) })
+	for name, source := range sources {
+		require.Contains(t, ranks, name, "a mutex that has no place in the order")
+		text := mutex.ReplaceAllString(string(source), fmt.Sprintf("\t${1}ranked.Rank%d", ranks[name]))
+		head, rest, ok := strings.Cut(text, "\t\"sync\"\n")
+		require.True(t, ok, name)
+		sources[name] = []byte(head + "\t\"sync\"\n\t\"github.com/quorumlock/quorumlock/internal/ranked\"\n" + rest + "\nvar _ sync.Mutex\n")
 	}
 	require.Len(t, ranks, len(sources))
 	source := ranked

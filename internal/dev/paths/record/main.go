@@ -37,7 +37,7 @@ func main() {
 }
 
 func (p *program) record() map[string][][]string {
-	// Without pushes, a call that waits would try again within moments, or not, as it happens.
+	// A call that waits polls now and then, beside the pushes: not within an hour.
 	locker := p.open(redlock.WithBackoff(time.Hour, time.Hour))
 	for range 2 { // the first connects, and sends scripts by their source
 		p.unlock(p.take(locker.TryLock, "name"))
@@ -68,10 +68,10 @@ func (p *program) record() map[string][][]string {
 
 // during returns the stacks of the functions that are entered while call runs, and in the moments after it.
 func during(call func()) [][]string {
-	traced.Begin()
-	call()
-	<-time.After(settled)
-	return traced.End()
+	return traced.During(func() {
+		call()
+		<-time.After(settled)
+	})
 }
 
 // program calls the library until a call fails.
@@ -167,19 +167,18 @@ func (p *program) tracked() (n int) {
 func (p *program) waits(call func()) (lost, freed [][]string) {
 	p.do("SET", "taken", "token", "PX", time.Hour.Milliseconds())
 	before, ended := p.tracked(), make(chan struct{})
-	traced.Begin()
-	go func() {
-		defer close(ended)
-		call()
-	}()
-	for p.err == nil && p.tracked() <= before {
-		<-time.After(time.Millisecond)
-	}
-	<-time.After(settled)
-	lost = traced.End()
-	traced.Begin()
-	p.do("DEL", "taken")
-	<-ended
-	<-time.After(settled)
-	return lost, traced.End()
+	lost = during(func() {
+		go func() {
+			defer close(ended)
+			call()
+		}()
+		for p.err == nil && p.tracked() <= before {
+			<-time.After(time.Millisecond)
+		}
+	})
+	freed = during(func() {
+		p.do("DEL", "taken")
+		<-ended
+	})
+	return lost, freed
 }

@@ -49,16 +49,13 @@ func Enter() {
 	stacks = append(stacks, once)
 }
 
-// Begin begins to record.
-func Begin() {
+// During returns the stacks of the functions that are entered while call runs, in their order. A stack begins with the function that a
+// goroutine has entered first.
+func During(call func()) [][]string {
 	mu.Lock()
-	defer mu.Unlock()
 	on, stacks = true, nil
-}
-
-// End returns the stacks of the functions that were entered since Begin, in their order. A stack begins with the function that a goroutine
-// has entered first.
-func End() [][]string {
+	mu.Unlock()
+	call()
 	mu.Lock()
 	defer mu.Unlock()
 	on = false
