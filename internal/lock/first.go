@@ -22,9 +22,15 @@ func (n *Name) First(c *Call) bool {
 		c.waits, c.first, n.first = true, true, true
 		return true
 	}
-	q, now := n.queued(), n.rules.Clock.Now()
-	q.expire(now)
-	if q.state != idle || len(q.line.side) > 0 || now.Before(q.turn.until) {
+	q := n.queued()
+	if q.state == ours || !q.turn.until.IsZero() { // otherwise nothing depends on the time
+		now := n.rules.Clock.Now()
+		q.expire(now)
+		if now.Before(q.turn.until) {
+			return false
+		}
+	}
+	if q.state != idle || len(q.line.side) > 0 {
 		return false
 	}
 	q.line.come(c)
