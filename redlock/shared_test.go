@@ -10,20 +10,49 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
+// sharing has an option for each kind of lock that several may have at a time. Each lets 20 in.
+var sharing = map[redlock.Kind]redlock.LockOption{
+	redlock.KindShared: redlock.Shared(),
+	redlock.KindSlot:   redlock.Slots(20),
+}
+
+// eachSharing runs a test for each kind of lock that several may have at a time, on three nodes of its own: on both kinds of server with
+// onBoth, and on real servers with onServers.
+func eachSharing(
+	t *testing.T, on func(*testing.T, int, func(*testing.T, *cluster)),
+	test func(t *testing.T, c *cluster, kind redlock.Kind, shares redlock.LockOption),
+) {
+	for kind, shares := range sharing {
+		t.Run(string(kind), func(t *testing.T) {
+			on(t, 3, func(t *testing.T, c *cluster) { test(t, c, kind, shares) })
+		})
+	}
+}
+
+// onServers is onBoth with real servers only.
+func onServers(t *testing.T, n int, test func(t *testing.T, c *cluster)) {
+	t.Parallel()
+	test(t, onReal(t, n))
+}
+
+// markOf returns what the key of a name holds while there is a lock of a kind.
+func markOf(kind redlock.Kind) string { return form.KindNamed(string(kind)).Mark() }
+
 func TestShared_ReadersShareAndKeepWritersOut(t *testing.T) {
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
+	eachSharing(t, onBoth, func(t *testing.T, c *cluster, kind redlock.Kind, shares redlock.LockOption) {
 		first, second := c.locker(), c.locker()
-		a := got(first.Lock(t.Context(), "name", redlock.Shared()))(t)
-		b := got(second.TryLock(t.Context(), "name", redlock.Shared()))(t)
-		require.Equal(t, redlock.KindShared, a.Kind())
+		a := got(first.Lock(t.Context(), "name", shares))(t)
+		require.Equal(t, kind, a.Kind())
 		require.Zero(t, a.Fence())
+		c.eventuallyHeld("name", markOf(kind))
+		b := got(second.TryLock(t.Context(), "name", shares))(t)
 		require.NotEqual(t, a.Token(), b.Token())
-		c.eventuallyHeld("name", "|shared")
 		_, err := second.TryLock(t.Context(), "name")
 		_ = c.refused(err, redlock.ErrTaken)
 		require.NoError(t, a.Extend(t.Context(), long))
@@ -34,21 +63,21 @@ func TestShared_ReadersShareAndKeepWritersOut(t *testing.T) {
 		c.eventuallyEmpty()
 		w := got(first.TryLock(t.Context(), "name"))(t)
 		require.Equal(t, redlock.KindExclusive, w.Kind())
-		_, err = second.TryLock(t.Context(), "name", redlock.Shared())
+		_, err = second.TryLock(t.Context(), "name", shares)
 		_ = c.refused(err, redlock.ErrTaken)
 		unlock(t, w)
 	})
 }
 
 func TestShared_AWriterWaitsForThoseInsideAndKeepsOthersOut(t *testing.T) {
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
+	eachSharing(t, onBoth, func(t *testing.T, c *cluster, _ redlock.Kind, shares redlock.LockOption) {
 		first, second := c.locker(), c.locker()
-		inside := got(first.Lock(t.Context(), "name", redlock.Shared()))(t)
+		inside := got(first.Lock(t.Context(), "name", shares))(t)
 		writer := lockBeside(t.Context(), second, "name")
 		c.eventuallyHeld("{name}:wanted", "|wanted")
-		_, err := first.TryLock(t.Context(), "name", redlock.Shared())
+		_, err := first.TryLock(t.Context(), "name", shares)
 		_ = c.refused(err, redlock.ErrTaken, nodeerr.ErrWanted)
-		reader := beside(func() error { return first.Do(t.Context(), "name", nothing, redlock.Shared()) })
+		reader := beside(func() error { return first.Do(t.Context(), "name", nothing, shares) })
 		require.NoError(t, inside.Extend(t.Context(), long))
 		unlock(t, inside)
 		w := receive(t, writer, "the writer")
@@ -61,16 +90,16 @@ func TestShared_AWriterWaitsForThoseInsideAndKeepsOthersOut(t *testing.T) {
 }
 
 func TestShared_EventsSayWhichKindOfLockItIs(t *testing.T) {
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
+	eachSharing(t, onBoth, func(t *testing.T, c *cluster, kind redlock.Kind, shares redlock.LockOption) {
 		locker, seen := c.observed()
-		lock := got(locker.Lock(t.Context(), "name", redlock.Shared()))(t)
+		lock := got(locker.Lock(t.Context(), "name", shares))(t)
 		require.NoError(t, lock.Extend(t.Context(), long))
 		_, err := locker.TryLock(t.Context(), "name")
 		_ = c.refused(err, redlock.ErrTaken)
 		unlock(t, lock)
-		require.Equal(t, "shared", waitFor[event.End](t, seen, 1)[0].Kind)
-		require.Equal(t, "shared", waitFor[event.Extend](t, seen, 1)[0].Kind)
-		require.Equal(t, "shared", waitFor[event.Unlock](t, seen, 1)[0].Kind)
+		require.Equal(t, string(kind), waitFor[event.End](t, seen, 1)[0].Kind)
+		require.Equal(t, string(kind), waitFor[event.Extend](t, seen, 1)[0].Kind)
+		require.Equal(t, string(kind), waitFor[event.Unlock](t, seen, 1)[0].Kind)
 
 		require.NoError(t, locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
 			inner, err := locker.Lock(ctx, "name", redlock.Reentrant(), redlock.Shared())
@@ -83,13 +112,13 @@ func TestShared_EventsSayWhichKindOfLockItIs(t *testing.T) {
 		for _, e := range waitFor[event.Acquire](t, seen, 4) {
 			kinds = append(kinds, e.Kind)
 		}
-		require.Equal(t, []string{"shared", "exclusive", "exclusive", "exclusive"}, kinds, "a writer that reads has a writer's lock")
+		require.Equal(t, []string{string(kind), "exclusive", "exclusive", "exclusive"}, kinds, "a writer that reads has a writer's lock")
 		require.Equal(t, "exclusive", waitFor[event.End](t, seen, 2)[1].Kind)
 	})
 }
 
 func TestShared_ReadersOfOneLockerComeTogetherBehindAWriter(t *testing.T) {
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
+	eachSharing(t, onBoth, func(t *testing.T, c *cluster, _ redlock.Kind, shares redlock.LockOption) {
 		const n = 20
 		locker := c.locker()
 		writer := got(locker.Lock(t.Context(), "name"))(t)
@@ -108,7 +137,7 @@ func TestShared_ReadersOfOneLockerComeTogetherBehindAWriter(t *testing.T) {
 					case <-ctx.Done():
 						return context.Cause(ctx)
 					}
-				}, redlock.Shared()))
+				}, shares))
 			})
 		}
 		unlock(t, writer)
@@ -160,39 +189,40 @@ func (c *cluster) reads(t *testing.T, hold func(*redlock.Locker, ...redlock.Lock
 }
 
 func TestShared_IsLostIfTheNodesForgetIt(t *testing.T) {
-	onReal(t, 3).losesReads(t, func(c *cluster, _ *redlock.Lock) { c.doFirst(2, "DEL", "name") })
-	onReal(t, 3).losesReads(t, func(c *cluster, lock *redlock.Lock) { c.doFirst(2, "ZREM", "{name}:sharers", lock.Token()) })
-	onReal(t, 3).losesReads(t, func(c *cluster, _ *redlock.Lock) { c.doFirst(2, "SET", "name", "another's", "PX", "60000") })
-}
-
-func (c *cluster) losesReads(t *testing.T, lose func(*cluster, *redlock.Lock)) {
-	locker := c.mayLeave().locker()
-	other := got(locker.Lock(t.Context(), "other", redlock.Shared()))(t)
-	lock := got(locker.Lock(t.Context(), "name", redlock.TTL(time.Second), redlock.AutoExtend(), redlock.Shared()))(t)
-	c.eventuallyHeld("name", "|shared")
-	lose(c, lock)
-	receive(t, lock.Done(), "the loss")
-	requireIs(t, lock.Err(), redlock.ErrLost)
-	require.NoError(t, other.Err())
+	for _, lose := range []func(*cluster, *redlock.Lock){
+		func(c *cluster, _ *redlock.Lock) { c.doFirst(2, "DEL", "name") },
+		func(c *cluster, lock *redlock.Lock) { c.doFirst(2, "ZREM", "{name}:sharers", lock.Token()) },
+		func(c *cluster, _ *redlock.Lock) { c.doFirst(2, "SET", "name", "another's", "PX", "60000") },
+	} {
+		for _, shares := range sharing {
+			c := onReal(t, 3).mayLeave()
+			locker := c.locker()
+			other := got(locker.Lock(t.Context(), "other", shares))(t)
+			lock := got(locker.Lock(t.Context(), "name", redlock.TTL(time.Second), redlock.AutoExtend(), shares))(t)
+			c.eventuallyHeld("name", markOf(lock.Kind()))
+			lose(c, lock)
+			receive(t, lock.Done(), "the loss")
+			requireIs(t, lock.Err(), redlock.ErrLost)
+			require.NoError(t, other.Err())
+		}
+	}
 }
 
 func TestShared_AWriterGetsInBehindAReaderThatHasDied(t *testing.T) {
-	onReal(t, 3).opensToWriters(t)
-}
-
-func (c *cluster) opensToWriters(t *testing.T) {
-	dead, locker := c.locker(), c.locker()
-	_, err := dead.Lock(t.Context(), "name", redlock.TTL(200*time.Millisecond), redlock.Shared())
-	require.NoError(t, err)
-	unlock(t, got(locker.Lock(t.Context(), "name"))(t))
+	eachSharing(t, onServers, func(t *testing.T, c *cluster, _ redlock.Kind, shares redlock.LockOption) {
+		dead, locker := c.locker(), c.locker()
+		_, err := dead.Lock(t.Context(), "name", redlock.TTL(200*time.Millisecond), shares)
+		require.NoError(t, err)
+		unlock(t, got(locker.Lock(t.Context(), "name"))(t))
+	})
 }
 
 func TestShared_WhatOthersHaveDoneToItsKeys(t *testing.T) {
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
+	eachSharing(t, onBoth, func(t *testing.T, c *cluster, kind redlock.Kind, shares redlock.LockOption) {
 		locker := c.locker()
 		c.doAll("SET", "{name}:wanted", "somebody's", "PX", "60000") // longer than a writer asks
-		lock := got(locker.TryLock(t.Context(), "name", redlock.Shared()))(t)
-		c.eventuallyHeld("name", "|shared")
+		lock := got(locker.TryLock(t.Context(), "name", shares))(t)
+		c.eventuallyHeld("name", markOf(kind))
 		c.doAll("PERSIST", "name")
 		c.doAll("PERSIST", "{name}:sharers")
 		require.NoError(t, lock.Extend(t.Context(), long))
@@ -204,18 +234,19 @@ func TestShared_WhatOthersHaveDoneToItsKeys(t *testing.T) {
 }
 
 func TestShared_SomebodysDataInThePlaceOfTheReadersKeepsReadersOut(t *testing.T) {
-	c := onReal(t, 3)
-	locker := c.locker()
-	c.doAll("RPUSH", "{name}:sharers", "somebody's")
-	_, err := locker.TryLock(t.Context(), "name", redlock.Shared())
-	requireIs(t, err, redlock.ErrForeign)
-	unlock(t, got(locker.TryLock(t.Context(), "name"))(t))
-	require.Equal(t, "list", c.do(0, "TYPE", "{name}:sharers"))
-	c.doAll("DEL", "{name}:sharers")
+	eachSharing(t, onServers, func(t *testing.T, c *cluster, _ redlock.Kind, shares redlock.LockOption) {
+		locker := c.locker()
+		c.doAll("RPUSH", "{name}:sharers", "somebody's")
+		_, err := locker.TryLock(t.Context(), "name", shares)
+		requireIs(t, err, redlock.ErrForeign)
+		unlock(t, got(locker.TryLock(t.Context(), "name"))(t))
+		require.Equal(t, "list", c.do(0, "TYPE", "{name}:sharers"))
+		c.doAll("DEL", "{name}:sharers")
+	})
 }
 
 func TestShared_HasNoFenceAndWritersGoOnCounting(t *testing.T) {
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
+	eachSharing(t, onBoth, func(t *testing.T, c *cluster, _ redlock.Kind, shares redlock.LockOption) {
 		locker := c.locker(redlock.WithFencing())
 		last := uint64(0)
 		for range 3 {
@@ -223,7 +254,7 @@ func TestShared_HasNoFenceAndWritersGoOnCounting(t *testing.T) {
 			require.Greater(t, writer.Fence(), last)
 			last = writer.Fence()
 			unlock(t, writer)
-			reader := got(locker.Lock(t.Context(), "name", redlock.AutoExtend(), redlock.Shared()))(t)
+			reader := got(locker.Lock(t.Context(), "name", redlock.AutoExtend(), shares))(t)
 			require.Zero(t, reader.Fence())
 			require.NoError(t, reader.Extend(t.Context(), long))
 			unlock(t, reader)
