@@ -209,53 +209,76 @@ func (g *Engine) ask(since time.Time, i int, q question, to received) {
 func (g *Engine) poll(
 	ctx context.Context, questions []question, check func(int, *Answer, *wire.Reply) (next *wire.Command, enough bool),
 ) []Answer {
-	replies := make(received, len(questions))
-	answers, servers, answered := make([]Answer, len(questions)), make([]string, len(g.Nodes)), map[int]bool{}
-	since := time.Now()
+	replies, since := make(received, len(questions)), time.Now()
+	in := inquiry{
+		engine: g, questions: questions, answers: make([]Answer, len(questions)), servers: make([]string, len(g.Nodes)),
+		answered: make(map[int]bool),
+	}
 	for i, q := range questions {
-		answers[i].Err = nodeerr.ErrUnanswered
+		in.answers[i].Err = nodeerr.ErrUnanswered
 		g.ask(since, i, q, replies)
 	}
 	for open := len(questions); open > 0; open-- {
 		select {
 		case r := <-replies:
-			node := questions[r.question].node
-			twin := slices.Index(servers, r.Server)
-			if r.Server != "" && r.Server != servers[node] && twin >= 0 {
-				r.Reply = wire.Reply{Answer: quorum.Refused, Err: fmt.Errorf("%w %s", nodeerr.ErrSameServer, g.Nodes[twin].Addr())}
-			}
-			servers[node] = cmp.Or(r.Server, servers[node])
-			a := &answers[r.question]
-			a.Observation, a.Err = g.FormOf(a.Kind, 0).Shows(&r.Reply), r.Err
-			if a.known() {
-				if answered[node] = true; len(answered) >= quorum.Majority(len(g.Nodes)) {
-					g.serves()
-				}
-			}
+			a := in.count(&r)
 			if check == nil {
 				continue
 			}
 			next, enough := check(r.question, a, &r.Reply)
 			if enough {
-				for i := range answers {
-					if errors.Is(answers[i].Err, nodeerr.ErrUnanswered) {
-						answers[i].Err = nodeerr.ErrUnneeded
-					}
-				}
-				return answers
+				in.close()
+				return in.answers
 			}
 			if next != nil {
 				*a = Answer{Kind: a.Kind, Err: nodeerr.ErrUnanswered}
-				g.ask(time.Now(), r.question, question{node, next}, replies)
+				g.ask(time.Now(), r.question, question{questions[r.question].node, next}, replies)
 				open++
 			}
 		case <-ctx.Done():
-			return answers
+			return in.answers
 		case <-g.closing.Done():
-			return answers
+			return in.answers
 		}
 	}
-	return answers
+	return in.answers
+}
+
+// inquiry is the state of a poll.
+type inquiry struct {
+	engine    *Engine
+	questions []question
+	answers   []Answer     // the answer to each question
+	servers   []string     // the identity of the server of each node, or "" while it is not known
+	answered  map[int]bool // the nodes that have said yes or no
+}
+
+// count records a reply as the answer to its question, and returns that answer. If another node is the same server, the
+// reply becomes a refusal.
+func (in *inquiry) count(r *reply) *Answer {
+	g, node := in.engine, in.questions[r.question].node
+	twin := slices.Index(in.servers, r.Server)
+	if r.Server != "" && r.Server != in.servers[node] && twin >= 0 {
+		r.Reply = wire.Reply{Answer: quorum.Refused, Err: fmt.Errorf("%w %s", nodeerr.ErrSameServer, g.Nodes[twin].Addr())}
+	}
+	in.servers[node] = cmp.Or(r.Server, in.servers[node])
+	a := &in.answers[r.question]
+	a.Observation, a.Err = g.FormOf(a.Kind, 0).Shows(&r.Reply), r.Err
+	if a.known() {
+		if in.answered[node] = true; len(in.answered) >= quorum.Majority(len(g.Nodes)) {
+			g.serves()
+		}
+	}
+	return a
+}
+
+// close records that the missing answers are not needed.
+func (in *inquiry) close() {
+	for i := range in.answers {
+		if errors.Is(in.answers[i].Err, nodeerr.ErrUnanswered) {
+			in.answers[i].Err = nodeerr.ErrUnneeded
+		}
+	}
 }
 
 // known reports whether the node has said yes or no.
