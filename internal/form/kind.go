@@ -5,7 +5,9 @@ import (
 	"strings"
 )
 
-// Kind is the kind of a lock, which decides which other locks it keeps out. It is a row of the table of kinds.
+// Kind is the kind of a lock, which decides which other locks it keeps out. It is a row of the table of kinds. Beside
+// its row, a kind has an alias in package engine, an option and a public name in redlock/kind.go, a metric label in
+// package outcome, and a noun in the tool.
 type Kind uint8
 
 // The kinds.
