@@ -22,7 +22,7 @@ var sections = []struct{ path, title, about string }{
 	{"TryLock", "One TryLock", "The name is free."},
 	{"lost", "A Lock that waits: its first round is lost", "Another process holds the lock, and the nodes report changes already. The call joins the queue, and observes the nodes."},
 	{"freed", "A Lock that waits: the lock becomes free", "The key was deleted on the node, which reports that. A round follows, and wins."},
-	{"renewal", "A renewal", "It is a later one: the first has asked the nodes to report changes. An Observer receives the events."},
+	{"renewal", "A renewal", "The lock is taken with `AutoExtend`, which makes it due, and renewed twice. An Observer receives the events."},
 	{"Unlock", "An Unlock", "No call waits for the lock."},
 	{"shared", "A shared lock", "This is a `TryLock` with `Shared`."},
 	{"all", "Two names at once", "This is a `TryLockAll`, and its `Unlock`."},
@@ -43,7 +43,7 @@ An item at the margin is where a goroutine begins. That is the program's, a time
 
 ` + "`Waiter.wake`" + ` wakes a call in the queue, and ` + "`Round.finish`" + ` a call that waits for the outcome of its round.
 
-The first list has each function of its packages, except functions of one line and literals outside functions, such as some
+The first list has each function of its packages, except functions of one statement and literals outside functions, such as some
 parsers of replies. The other lists leave the functions of the first out, so an item may call more than stands below it. The
 timeouts of nodes (` + "`Node.expire`" + `) are left out.
 `

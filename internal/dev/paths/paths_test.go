@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
-var item = regexp.MustCompile("(?m)^ *- \\[`(.*)`\\]\\(\\.\\./(.*)\\) ?(.*)$")
+var item = regexp.MustCompile("(?m)^ *- \\[`(.*)`\\]\\(\\.\\./([^)]*)\\) ?(.*)$")
 
 // What happens at the same time comes in another order now and then. So the page has what some recording has, and not less than all have.
 func TestPage_IsThatOfTheCode(t *testing.T) {

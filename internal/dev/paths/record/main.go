@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/internal/dev/paths/traced"
+	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -58,9 +59,11 @@ func (p *program) record() map[string][][]string {
 	p.close(locker)
 
 	locker = p.open(redlock.WithObserver(event.ObserverFunc(p.observe)))
-	lock = p.take(locker.TryLock, "renewed", redlock.AutoExtend())
-	p.renewals(2)
-	paths["renewal"] = during(func() { p.renewals(2) })
+	p.unlock(p.take(locker.TryLock, "renewed")) // connects
+	paths["renewal"] = during(func() {
+		lock = p.take(locker.TryLock, "renewed", redlock.AutoExtend())
+		p.renewals(2)
+	})
 	p.unlock(lock)
 	p.close(locker)
 	return paths
@@ -162,10 +165,10 @@ func (p *program) tracked() (n int) {
 	return n
 }
 
-// waits runs a call that takes a lock which another client has, and deletes that when the server has been asked to report changes. It
+// waits runs a call that takes a lock which another process has, and deletes that when the server has been asked to report changes. It
 // returns the stacks before and after that.
 func (p *program) waits(call func()) (lost, freed [][]string) {
-	p.do("SET", "taken", "token", "PX", time.Hour.Milliseconds())
+	p.do("SET", "taken", token.Random(token.NewOwner()), "PX", time.Hour.Milliseconds())
 	before, ended := p.tracked(), make(chan struct{})
 	lost = during(func() {
 		go func() {
