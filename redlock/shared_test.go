@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
@@ -18,8 +17,8 @@ import (
 
 // sharing has an option for each kind of lock that several may have at a time. Each lets 20 in.
 var sharing = map[redlock.Kind]redlock.LockOption{
-	redlock.KindShared: redlock.Shared(),
-	redlock.KindSlot:   redlock.Slots(20),
+	"shared": redlock.Shared(),
+	"slot":   redlock.Slots(20),
 }
 
 // eachSharing runs a test for each kind of lock that several may have at a time, on three nodes of its own: on both kinds of server with
@@ -42,7 +41,9 @@ func onServers(t *testing.T, n int, test func(t *testing.T, c *cluster)) {
 }
 
 // markOf returns what the key of a name holds while there is a lock of a kind.
-func markOf(kind redlock.Kind) string { return form.KindNamed(string(kind)).Mark() }
+func markOf(kind redlock.Kind) string {
+	return map[redlock.Kind]string{"shared": "|shared", "slot": "|slots"}[kind]
+}
 
 func TestShared_ReadersShareAndKeepWritersOut(t *testing.T) {
 	eachSharing(t, onBoth, func(t *testing.T, c *cluster, kind redlock.Kind, shares redlock.LockOption) {
@@ -53,6 +54,7 @@ func TestShared_ReadersShareAndKeepWritersOut(t *testing.T) {
 		c.eventuallyHeld("name", markOf(kind))
 		b := got(second.TryLock(t.Context(), "name", shares))(t)
 		require.NotEqual(t, a.Token(), b.Token())
+		c.eventuallyHeld("name", markOf(kind))
 		_, err := second.TryLock(t.Context(), "name")
 		_ = c.refused(err, redlock.ErrTaken)
 		require.NoError(t, a.Extend(t.Context(), long))

@@ -22,6 +22,7 @@ func TestSlots_GivesEachSlotOnce(t *testing.T) {
 		require.Zero(t, a.Fence())
 		c.eventuallyHeld("name", "|slots") // otherwise the last node may grant the two in another order, and take both back
 		b := got(second.TryLock(t.Context(), "name", redlock.Slots(2)))(t)
+		c.eventuallyHeld("name", "|slots")
 		_, err := first.TryLock(t.Context(), "name", redlock.Slots(2))
 		_ = c.refused(err, redlock.ErrTaken, nodeerr.ErrFull)
 		_, err = first.TryLock(t.Context(), "name")

@@ -211,7 +211,7 @@ func (g *Engine) poll(
 ) []Answer {
 	replies, since := make(received, len(questions)), time.Now()
 	in := inquiry{
-		engine: g, questions: questions, answers: make([]Answer, len(questions)), servers: make([]string, len(g.Nodes)),
+		engine: g, answers: make([]Answer, len(questions)), servers: make([]string, len(g.Nodes)),
 		answered: make(map[int]bool),
 	}
 	for i, q := range questions {
@@ -221,7 +221,8 @@ func (g *Engine) poll(
 	for open := len(questions); open > 0; open-- {
 		select {
 		case r := <-replies:
-			a := in.count(&r)
+			node := questions[r.question].node
+			a := in.count(node, &r)
 			if check == nil {
 				continue
 			}
@@ -232,7 +233,7 @@ func (g *Engine) poll(
 			}
 			if next != nil {
 				*a = Answer{Kind: a.Kind, Err: nodeerr.ErrUnanswered}
-				g.ask(time.Now(), r.question, question{questions[r.question].node, next}, replies)
+				g.ask(time.Now(), r.question, question{node, next}, replies)
 				open++
 			}
 		case <-ctx.Done():
@@ -246,17 +247,16 @@ func (g *Engine) poll(
 
 // inquiry is the state of a poll.
 type inquiry struct {
-	engine    *Engine
-	questions []question
-	answers   []Answer     // the answer to each question
-	servers   []string     // the identity of the server of each node, or "" while it is not known
-	answered  map[int]bool // the nodes that have said yes or no
+	engine   *Engine
+	answers  []Answer     // the answer to each question
+	servers  []string     // the identity of the server of each node, or "" while it is not known
+	answered map[int]bool // the nodes that have said yes or no
 }
 
-// count records a reply as the answer to its question, and returns that answer. If another node is the same server, the
-// reply becomes a refusal.
-func (in *inquiry) count(r *reply) *Answer {
-	g, node := in.engine, in.questions[r.question].node
+// count records the reply of a node as the answer to its question, and returns that answer. If another node is the same
+// server, the reply becomes a refusal.
+func (in *inquiry) count(node int, r *reply) *Answer {
+	g := in.engine
 	twin := slices.Index(in.servers, r.Server)
 	if r.Server != "" && r.Server != in.servers[node] && twin >= 0 {
 		r.Reply = wire.Reply{Answer: quorum.Refused, Err: fmt.Errorf("%w %s", nodeerr.ErrSameServer, g.Nodes[twin].Addr())}
