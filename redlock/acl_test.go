@@ -300,7 +300,7 @@ var aclUses = map[string]func(r *restricted) error{
 				return err
 			}
 			writer := lockBeside(r.tb.Context(), r.as(), "read")
-			err = r.soon("who waits says so", func() bool { return r.value(0, "{lock:read}:wanted") != "" })
+			err = r.soon("who waits says so", func() bool { return r.do(0, "EXISTS", "{lock:read}:wanted") == int64(1) })
 			if err := errors.Join(err, b.Unlock(r.tb.Context()), won(r.tb, writer).Unlock(r.tb.Context())); err != nil {
 				return err
 			}

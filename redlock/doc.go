@@ -80,8 +80,9 @@
 // counter {key}:fence (for example {invoice-4711}:fence), which stays for the time of [WithFenceTTL].
 //
 // While shared locks are held, the value is |shared, and a sorted set, {key}:sharers, has their tokens. While slots are
-// held, the value is |slots, and another sorted set, {key}:slots, has the slot of each token. A writer that waits for
-// either sets {key}:wanted. Names that would make such keys are refused.
+// held, the value is |slots, and another sorted set, {key}:slots, has the slot of each token. The sorted set
+// {key}:wanted has an entry of each process that waits for one of them to end. Names that would make such keys are
+// refused.
 //
 // A token is opaque. It begins with a part that is the same for all locks of a Locker, and ends with the text of
 // [Metadata].

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -31,6 +32,20 @@ func (c *cluster) shared(name string, readers int, on ...int) {
 			eventually(c.tb, func() bool { return c.do(i, "ZCARD", "{"+name+"}:sharers") == int64(readers) }, "%d readers on server %d", readers, i)
 		}
 	}
+}
+
+// eventuallyWaiting waits until all servers know of so many processes that wait for a name that others share.
+func (c *cluster) eventuallyWaiting(name string, processes int) {
+	c.tb.Helper()
+	c.each(func(i int) {
+		eventually(c.tb, func() bool { return c.do(i, "ZCARD", "{"+name+"}:wanted") == int64(processes) }, "%d on server %d", processes, i)
+	})
+}
+
+// want tells the first n servers that a process waits for a lock that others share.
+func (c *cluster) want(n int, name, entry string) {
+	c.tb.Helper()
+	c.doFirst(n, "EVAL", form.Scripts["share_want"].Source, 1, "{"+name+"}:wanted", entry, 3000)
 }
 
 // crowd puts readers on servers as if they had come one by one: the i-th has the token reader-i, and an hour and i minutes left.

@@ -76,7 +76,7 @@ func TestShared_AWriterWaitsForThoseInsideAndKeepsOthersOut(t *testing.T) {
 		first, second := c.locker(), c.locker()
 		inside := got(first.Lock(t.Context(), "name", shares))(t)
 		writer := lockBeside(t.Context(), second, "name")
-		c.eventuallyHeld("{name}:wanted", "|wanted")
+		c.eventuallyWaiting("name", 1)
 		_, err := first.TryLock(t.Context(), "name", shares)
 		_ = c.refused(err, redlock.ErrTaken, nodeerr.ErrWanted)
 		reader := beside(func() error { return first.Do(t.Context(), "name", nothing, shares) })
@@ -84,7 +84,7 @@ func TestShared_AWriterWaitsForThoseInsideAndKeepsOthersOut(t *testing.T) {
 		unlock(t, inside)
 		w := receive(t, writer, "the writer")
 		require.NoError(t, w.err)
-		c.eventuallyHeld("{name}:wanted", "")
+		c.eventuallyWaiting("name", 0)
 		unlock(t, w.lock)
 		require.NoError(t, receive(t, reader, "the reader"))
 		c.eventuallyEmpty()
@@ -222,7 +222,6 @@ func TestShared_AWriterGetsInBehindAReaderThatHasDied(t *testing.T) {
 func TestShared_WhatOthersHaveDoneToItsKeys(t *testing.T) {
 	eachSharing(t, onBoth, func(t *testing.T, c *cluster, kind redlock.Kind, shares redlock.LockOption) {
 		locker := c.locker()
-		c.doAll("SET", "{name}:wanted", "somebody's", "PX", "60000") // longer than a writer asks
 		lock := got(locker.TryLock(t.Context(), "name", shares))(t)
 		c.eventuallyHeld("name", markOf(kind))
 		c.doAll("PERSIST", "name")
@@ -230,20 +229,68 @@ func TestShared_WhatOthersHaveDoneToItsKeys(t *testing.T) {
 		require.NoError(t, lock.Extend(t.Context(), long))
 		eventually(t, func() bool { return c.ttl(0, "name") > 0 && c.ttl(1, "name") > 0 && c.ttl(2, "name") > 0 }, "a TTL")
 		require.Positive(t, c.ttl(0, "{name}:sharers"))
+		c.doAll("SET", "{name}:wanted", "somebody's") // is no matter for those inside
+		require.NoError(t, lock.Extend(t.Context(), 2*long))
+		require.NoError(t, lock.Err())
 		unlock(t, lock)
 		c.doAll("DEL", "{name}:wanted")
 	})
 }
 
-func TestShared_SomebodysDataInThePlaceOfTheReadersKeepsReadersOut(t *testing.T) {
+func TestShared_SomebodysDataBesideTheKeyKeepsReadersOut(t *testing.T) {
 	eachSharing(t, onServers, func(t *testing.T, c *cluster, _ redlock.Kind, shares redlock.LockOption) {
 		locker := c.locker()
-		c.doAll("RPUSH", "{name}:sharers", "somebody's")
-		_, err := locker.TryLock(t.Context(), "name", shares)
-		requireIs(t, err, redlock.ErrForeign)
-		unlock(t, got(locker.TryLock(t.Context(), "name"))(t))
-		require.Equal(t, "list", c.do(0, "TYPE", "{name}:sharers"))
-		c.doAll("DEL", "{name}:sharers")
+		for _, data := range [][]any{
+			{"{name}:sharers", "RPUSH", "list"}, {"{name}:wanted", "RPUSH", "list"}, {"{name}:wanted", "ZADD", "zset", 1},
+		} {
+			key := data[0]
+			c.doAll(data[1].(string), append(append([]any{key}, data[3:]...), "somebody's")...)
+			_, err := locker.TryLock(t.Context(), "name", shares)
+			requireIs(t, err, redlock.ErrForeign)
+			_, err = locker.Lock(t.Context(), "name", shares)
+			requireIs(t, err, redlock.ErrForeign)
+			unlock(t, got(locker.TryLock(t.Context(), "name"))(t))
+			require.Equal(t, data[2], c.do(0, "TYPE", key))
+			c.doAll("DEL", key)
+		}
+	})
+}
+
+func TestShared_AWriterThatGivesUpTakesBackWhatItHasSaidAndNoMore(t *testing.T) {
+	eachSharing(t, onBoth, func(t *testing.T, c *cluster, _ redlock.Kind, shares redlock.LockOption) {
+		first, second, third := c.locker(), c.locker(), c.locker()
+		inside := got(first.Lock(t.Context(), "name", shares))(t)
+		patient := lockBeside(t.Context(), second, "name")
+		c.eventuallyWaiting("name", 1)
+		ctx, giveUp := context.WithCancel(t.Context())
+		impatient := lockBeside(ctx, third, "name")
+		c.eventuallyWaiting("name", 2)
+		giveUp()
+		require.ErrorIs(t, receive(t, impatient, "the end of the wait").err, context.Canceled)
+		c.eventuallyWaiting("name", 1)
+		_, err := first.TryLock(t.Context(), "name", shares)
+		_ = c.refused(err, redlock.ErrTaken, nodeerr.ErrWanted)
+		unlock(t, inside)
+		unlock(t, won(t, patient))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestShared_WhoWaitsForTheOtherKindKeepsThatOut(t *testing.T) {
+	eachSharing(t, onBoth, func(t *testing.T, c *cluster, kind redlock.Kind, shares redlock.LockOption) {
+		other := redlock.Slots(9)
+		if kind == redlock.KindSlot {
+			other = redlock.Shared()
+		}
+		first, second, third := c.locker(), c.locker(), c.locker()
+		inside := got(first.Lock(t.Context(), "name", other))(t)
+		waiting := lockBeside(t.Context(), second, "name", shares)
+		c.eventuallyWaiting("name", 1)
+		_, err := third.TryLock(t.Context(), "name", other)
+		_ = c.refused(err, redlock.ErrTaken, nodeerr.ErrWanted)
+		unlock(t, inside)
+		unlock(t, won(t, waiting))
+		c.eventuallyEmpty()
 	})
 }
 

@@ -98,19 +98,19 @@ func TestInspect_TellsWhetherAWriterWaits(t *testing.T) {
 			c.shared(name, 1)
 			wanted := "{" + name + "}:wanted"
 			require.False(t, inspect(t, locker, name).WriterWaits)
-			for _, i := range []int{1, 2} {
-				c.do(i, "SET", wanted, "somebody's", "PX", long.Milliseconds())
-			}
+			c.do(2, "SET", wanted, "somebody's", "PX", long.Milliseconds())
+			c.want(1, name, "3|process|slots") // it does not mind two more
+			require.False(t, inspect(t, locker, name).Nodes[0].WriterWaits)
 			var s *redlock.LockState
 			eventually(t, func() bool { // what a writer sets is soon over
-				c.doFirst(1, "SET", wanted, "|wanted", "PX", 3000)
+				c.want(1, name, "0|process")
 				s = inspect(t, locker, name)
 				return s.Nodes[0].WriterWaits
 			}, "a node has been told")
 			require.False(t, s.WriterWaits)
 			require.False(t, s.Nodes[1].WriterWaits)
 			eventually(t, func() bool {
-				c.doFirst(2, "SET", wanted, "|wanted", "PX", 3000)
+				c.want(2, name, "0|process")
 				return inspect(t, locker, name).WriterWaits
 			}, "two have been told")
 			c.doAll("DEL", wanted)

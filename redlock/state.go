@@ -56,8 +56,8 @@ type LockState struct {
 	// TTL is how much longer a majority holds the token, or has the last of the Sharers, counted from the call of Inspect.
 	// It is [NoLimit] if the key never expires, and 0 unless Verdict is VerdictHeld.
 	TTL time.Duration
-	// WriterWaits means that a majority of the nodes knows of a writer that waits, so nobody else gets a shared lock or a
-	// slot. Only a node that has a shared lock or a slot shows this.
+	// WriterWaits means that a majority of the nodes knows of a process that waits for the exclusive lock, or for a lock
+	// of another kind, so nobody else gets a shared lock or a slot. Only a node that has one shows this.
 	WriterWaits bool
 	// Nodes[i] is about the i-th node given to New or Open. There is one for each node.
 	Nodes []NodeState
@@ -81,7 +81,7 @@ type NodeState struct {
 	// Sharers are the sharers that the node has, each of them once. The one whose TTL ends first is in front. With
 	// KindShared and KindSlot it is nil if all sharers are gone, and the mark has not expired.
 	Sharers     []Sharer
-	WriterWaits bool // the node knows of a writer that waits, see [LockState]; false unless Kind is KindShared or KindSlot
+	WriterWaits bool // the node knows of such a process, see [LockState]; false unless Kind is KindShared or KindSlot
 	// Err is the reason why there is no answer, an error of package nodeerr; nil if there is one. nodeerr.ErrForeign means
 	// that data of another program is there.
 	Err error

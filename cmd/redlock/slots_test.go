@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -47,7 +48,7 @@ func TestInspect_ShowsEachSlotWithItsSlot(t *testing.T) {
 	require.Empty(t, document.Nodes[4].Readers)
 
 	require.Eventually(t, func() bool { // what a writer sets is soon over
-		do(t, on, "SET", "{lock:name}:wanted", "|wanted", "PX", 3000)
+		do(t, on, "EVAL", form.Scripts["share_want"].Source, 1, "{lock:name}:wanted", "0|process", 3000)
 		return strings.Contains(steady(succeed(t, flags, "inspect", "name")), "A writer waits, so nobody else comes in.") &&
 			decoded[inspection](t, succeed(t, flags, "inspect", "name", "--json")).Waits
 	}, 20*time.Second, time.Millisecond)

@@ -51,7 +51,7 @@ func (g *Engine) listen() {
 	}
 }
 
-// Invalidated handles the push that a key may have changed, or that a writer waits or no longer waits. It implements
+// Invalidated handles the push that a key may have changed, or the demand of a waiting process. It implements
 // [node.Listener].
 func (g *Engine) Invalidated(node int, key string) {
 	of, wanted := form.Wanted(key)

@@ -4,7 +4,7 @@
 // The files:
 //   - form.go, kind.go: what a form is, and the table of the kinds
 //   - exclusive.go, fenced.go: the plain lock, and the lock with a fencing token; all.go: several of them at once
-//   - shared.go: the lock that several holders share
+//   - shared.go: the lock that several holders share; wanted.go: the demand of a waiting process
 //   - *.lua, scripts.go, script.go: the scripts; scripts.go is made of them by strip
 package form
 
@@ -110,8 +110,10 @@ type Observation struct {
 	Token   string    // the token in the value
 	Fence   uint64    // the number behind the token. 0 means none.
 	Slot    wire.Slot // the slot of the token. Zero means none.
-	// WriterWaits reports that a writer waits for a key that several share.
+	// WriterWaits reports that a process waits for a key that several share, and lets nobody else in.
 	WriterWaits bool
+	// Over reports that more share the key than there are slots for the caller: others have a higher limit.
+	Over bool
 	// TTL is the TTL that is left. wire.NoTTL means that the key never expires. For foreign data 0 means no TTL.
 	TTL time.Duration
 }

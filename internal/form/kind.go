@@ -52,8 +52,8 @@ func (k Kind) Covers(other Kind) bool {
 	return k == other || !k.Several() && !other.HasSlots()
 }
 
-// IsMark reports whether the value of a key is a mark, or |wanted, which a waiting writer sets. Such a value is no
-// token.
+// IsMark reports whether a value is a mark, or the one that an observation shows if another process comes first. Such a
+// value is no token.
 func IsMark(token string) bool { return strings.HasPrefix(token, "|") }
 
 // KindNamed returns the kind with a name, or KindExclusive if no kind has it.

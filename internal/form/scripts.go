@@ -342,24 +342,29 @@ end
 return now and numbers or 1
 `)
 
-	shareAcquireScript = script("share_acquire", "aba4d78399c1774371287e9176fe074bf7effa8c", sharersScript+`local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local mark, token, ttl, limit, start = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+	shareAcquireScript = script("share_acquire", "c39ad392f6591350694b06f9bf899036b6c28644", sharersScript+`local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local mark, pass, token, ttl = ARGV[1], ARGV[2] ~= '', ARGV[3], tonumber(ARGV[4])
+local limit, start = tonumber(ARGV[5]), tonumber(ARGV[6])
 local held, refusal = look(key, mark)
 if held == nil then
 return refusal
 end
-local asked = redis.call('PTTL', wanted)
-if asked >= 0 and asked <= 3000 then
+local now = clock()
+local most, reason = lowest(wanted, mark, pass, now)
+if not most then
+return reason
+elseif most == 0 then
 return 0
 end
-local now = clock()
 local ends, foreign = last(sharers, slots)
 if not ends then
 return foreign
 elseif redis.call('ZSCORE', sharers, token) then
 return -1
-elseif slots and held and redis.call('ZCOUNT', sharers, now, '+inf') >= limit then
-return -4
+end
+local inside = slots and held and redis.call('ZCOUNT', sharers, now, '+inf') or 0
+if slots and inside >= math.min(limit, most) then
+return inside >= limit and -4 or 0
 end
 redis.call('ZADD', sharers, 'XX', now + ttl, token)
 redis.call('ZREM', sharers, token)
@@ -401,7 +406,7 @@ local changed = keep(now, ttl, math.max(ends, now + ttl), key, sharers, slots)
 return 2 * slot + ((changed or not held) and 2 or 1)
 `)
 
-	shareExtendScript = script("share_extend", "ccce1321bffc8bbb2c866e1ea99e32ae6f6b04a7", sharersScript+`local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
+	shareExtendScript = script("share_extend", "268d3bd4d4785705c24d1dc7edbd1f88527b1303", sharersScript+`local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
 local mark, token, ttl, slot = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local held, refusal = look(key, mark)
 if held == nil then
@@ -434,7 +439,7 @@ redis.call('PTTL', key)
 return (here and 1 or 2) + ((changed or not held) and 0 or 2)
 `)
 
-	shareReleaseScript = script("share_release", "ad7098bafc41fbc2adc374310ed0d18dcbb95f2d", sharersScript+`local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
+	shareReleaseScript = script("share_release", "42b93382bca10243fb4d9dbea7356f8b2c47d1d0", sharersScript+`local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
 local mark, token, slot = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local held, refusal = look(key, mark)
 if not held then
@@ -473,15 +478,23 @@ end
 return (tonumber(left) < now or slot and not at) and 0 or (need < 0 or longer or slots) and 1 or 2
 `)
 
-	shareLookScript = script("share_look", "865461ce0835fe7cc8231f3dccbd2342bd580710", sharersScript+`local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local mark, token, most, skip = ARGV[1], ARGV[2], tonumber(ARGV[3] or 0), tonumber(ARGV[4] or 0)
-local kept, found, count, first, own, slot = redis.call('PTTL', wanted), {}, 0, -1, -1, -1
+	shareLookScript = script("share_look", "7e15ec88b92d7f5664fce8d520925a5814ae9ae5", sharersScript+`local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local mark, pass, token, most, skip = ARGV[1], ARGV[2] ~= '', ARGV[3], tonumber(ARGV[4] or 0), tonumber(ARGV[5] or 0)
+local now, found, count, first, own, slot = clock(), {}, 0, -1, -1, -1
+local limit, entry, over = 0, false, now
+if token == '' then
+limit, entry, over = lowest(wanted, mark, pass, now)
+if not limit and most == 0 then
+return entry
+elseif not limit then
+entry, over = false, now
+end
+end
 local held = redis.pcall('GETRANGE', key, '0', '1024')
 local left = redis.call('PTTL', key)
 if type(held) == 'table' then
 return left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and {false, left} or held
 elseif held == mark then
-local now = clock()
 local ends, foreign = last(sharers, slots)
 if not ends then
 return foreign
@@ -490,7 +503,7 @@ local slotOf = function(of) return slots and tonumber(redis.call('ZSCORE', slots
 local all = redis.call('ZRANGEBYSCORE', sharers, now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
 count = redis.call('ZCOUNT', sharers, now, '+inf')
 first = all[2] and all[2] - now or -1
-own = token and redis.call('ZSCORE', sharers, token) or -1
+own = redis.call('ZSCORE', sharers, token) or -1
 if tonumber(own) >= now then
 own, slot = own - now, slotOf(token)
 else
@@ -502,10 +515,27 @@ found[#found + 1] = all[i]
 found[#found + 1] = all[i + 1] - now
 found[#found + 1] = slotOf(all[i])
 end
-elseif left == -2 and kept < 0 then
+elseif left == -2 and not entry then
 return nil
 end
-return {left ~= -2 and held, redis.call('PTTL', key), kept, count, first, own, slot, unpack(found)}
+return {left ~= -2 and held, redis.call('PTTL', key), entry, over - now, count, first, own, slot, unpack(found)}
+`)
+
+	shareWantScript = script("share_want", "f7fe6c334b8eea981a49544c7879812716b05aa1", sharersScript+`local wanted, entry, ttl = KEYS[1], ARGV[1], tonumber(ARGV[2])
+local now = clock()
+local limit, reason = lowest(wanted, '', false, now)
+if not limit then
+return reason
+end
+redis.call('ZADD', wanted, now + ttl, entry)
+local set = redis.pcall('PEXPIRE', wanted, ttl)
+if type(set) == 'table' then
+redis.call('ZREM', wanted, entry)
+return set
+end
+redis.call('ZREMRANGEBYSCORE', wanted, '-inf', '(' .. now)
+redis.call('ZREMRANGEBYSCORE', wanted, '(' .. (now + 10000), '+inf')
+return 1
 `)
 
 	joinedScript = script("joined", "0e74b4134df0408ad6497f9d604ab49b558ba1f0", `local function fenced_acquire(key, counter, token, ttl, now, keep, floor, block, begun)
@@ -650,6 +680,30 @@ local function clock()
 local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)
 end
+local function others()
+return redis.error_reply('WRONGTYPE data of another program beside the key of a lock')
+end
+local function lowest(wanted, mark, pass, now)
+local all = redis.pcall('ZRANGEBYSCORE', wanted, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1025)
+if all.err then
+return nil, all
+end
+local limit, entry, ends = math.huge, false, now
+for i = 1, #all, 2 do
+local n, kind = string.match(all[i], '^(%d+)|[^|]+(.*)$')
+local at = tonumber(all[i + 1])
+n = tonumber(n)
+if not n then
+return nil, others()
+elseif at >= now and at <= now + 10000 and n < limit and (n > 0 or kind ~= mark and not pass) then
+limit, entry, ends = n, all[i], at
+end
+end
+if #all > 2048 then
+return 0, all[1], now + 1000
+end
+return limit, entry, ends
+end
 local function last(sharers, slots)
 local all = redis.call('ZREVRANGE', sharers, 0, 0, 'WITHSCORES')
 local ends = tonumber(all[2] or 0)
@@ -659,7 +713,7 @@ local taken = redis.call('ZCARD', slots)
 ours = taken <= 1024 and taken == redis.call('ZCOUNT', slots, 0, 1023) and redis.call('ZCARD', sharers) <= 1024
 end
 if not ours then
-return nil, redis.error_reply('WRONGTYPE data of another program beside the key of a lock')
+return nil, others()
 end
 return ends, all[1]
 end

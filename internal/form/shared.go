@@ -3,7 +3,6 @@ package form
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -16,6 +15,7 @@ import (
 // mark it means nothing. If the kind has slots, the key {key}:slots has the slot of each token.
 type Shared struct {
 	Kind
+	Pass  bool   // entries with limit 0 do not count: see [Demand]
 	Slots uint16 // how many slots the name has
 }
 
@@ -32,18 +32,26 @@ func (s Shared) keys(key string, behind ...string) []string {
 	return keys
 }
 
-// Acquire implements [Form]. It takes the lock if no writer waits, and the key does not exist or holds the mark. With
-// slots, one must be free.
+// Acquire implements [Form]. It takes the lock if the key does not exist or holds the mark, and no other process waits
+// that comes first ([Demand]). With slots, one must be free.
 func (s Shared) Acquire(c *wire.Command, id ID, a Ask) {
 	*c = wire.Command{
 		Class: wire.Vote, Script: shareAcquireScript, Key: id.Key, Token: id.Token, Parse: parseShare, Shares: true,
 	}
-	args := []string{s.Mark(), id.Token, millis(a.TTL)}
+	args := []string{s.Mark(), s.pass(), id.Token, millis(a.TTL)}
 	if s.HasSlots() {
 		args = append(args, strconv.Itoa(int(s.Slots)), strconv.Itoa(a.Start))
 		c.Parse = func(v *wire.Value) wire.Reply { return parseSlot(v, int64(s.Slots)) }
 	}
 	c.WithKeys(s.keys(id.Key, behindSharers, behindWanted), args...)
+}
+
+// pass returns the argument of a script that says whether entries with limit 0 count.
+func (s Shared) pass() string {
+	if s.Pass {
+		return "pass"
+	}
+	return ""
 }
 
 // Extend runs share_extend.lua. It implements [Form].
@@ -98,8 +106,9 @@ func (s Shared) Look(id ID) *wire.Command {
 }
 
 // Sharers asks for the sharers of a key. It skips the first skip of them, and reports the next MostSharers at most, in
-// the order in which they end. The reply shows the value of the key, and whether a writer waits. If the value is the
-// mark, [wire.Reply.Each] has the token, the TTL and the slot of each sharer. Sharers is not tracked.
+// the order in which they end. The reply shows the value of the key, and whether a process waits for another kind of
+// lock. If the value is the mark, [wire.Reply.Each] has the token, the TTL and the slot of each sharer. Sharers is not
+// tracked.
 func (s Shared) Sharers(key string, skip int) *wire.Command {
 	c := s.look(key, s.sharers, "", strconv.Itoa(MostSharers), strconv.Itoa(skip))
 	c.Tracked = false
@@ -109,20 +118,20 @@ func (s Shared) Sharers(key string, skip int) *wire.Command {
 // MostSharers is how many sharers of a key one reply has, at most.
 const MostSharers = 256
 
-// look makes the command that runs share_look.lua. args stand behind the mark.
+// look makes the command that runs share_look.lua. args stand behind the first two arguments.
 func (s Shared) look(key string, parse func(*wire.Value) wire.Reply, args ...string) *wire.Command {
 	c := &wire.Command{Script: shareLookScript, Key: key, Parse: parse, BySource: true, Tracked: true}
-	c.WithKeys(s.keys(key, behindSharers, behindWanted), append([]string{s.Mark()}, args...)...)
+	c.WithKeys(s.keys(key, behindSharers, behindWanted), append([]string{s.Mark(), s.pass()}, args...)...)
 	return c
 }
 
 // ObserveMaster asks for the value of the key, as for any other lock. It implements [Form].
 func (Shared) ObserveMaster(key string) *wire.Command { return text{}.ObserveMaster(key) }
 
-// Shows returns the observation with the slot, and whether a writer waits. It implements [Form].
+// Shows returns the observation with the slot, and with what keeps others out. It implements [Form].
 func (Shared) Shows(r *wire.Reply) Observation {
 	s := observation(r, false)
-	s.Slot, s.WriterWaits = r.Slot, r.WriterWaits
+	s.Slot, s.WriterWaits, s.Over = r.Slot, r.WriterWaits, r.Over
 	return s
 }
 
@@ -177,7 +186,9 @@ func parseLeave(v *wire.Value) wire.Reply {
 // looked is the reply of share_look.lua. TTLs are in milliseconds.
 type looked struct {
 	kept    int64        // TTL of the key. -1 means that it never expires, -2 that there is no key.
-	wanted  int64        // TTL of the key that a waiting writer sets. Below 0 no writer waits.
+	waits   bool         // a process waits
+	limit   int64        // the lowest limit of the waiting processes
+	over    int64        // TTL of the entry with that limit
 	count   int64        // how many sharers there are
 	first   int64        // TTL of the sharer that ends first. -1 means that there is none.
 	own     int64        // TTL of the token. -1 means that it is not among the sharers.
@@ -185,8 +196,8 @@ type looked struct {
 	sharers []wire.Value // token, TTL and slot of each sharer
 }
 
-// writerWaits reports whether a writer has set the key at wanted, and not another program.
-func (l *looked) writerWaits() bool { return l.wanted >= 0 && l.wanted <= wantFor.Milliseconds() }
+// writerWaits reports whether a process waits that lets in nobody who wants to share the key.
+func (l *looked) writerWaits() bool { return l.waits && l.limit == 0 }
 
 // looks parses the reply of share_look.lua. ok is false if r is complete: nothing is there, the key holds something
 // else, or the reply is invalid.
@@ -205,22 +216,28 @@ func (s Shared) looks(v *wire.Value) (l looked, r wire.Reply, ok bool) {
 		return l, wire.Reply{Answer: quorum.Yes, Value: string(held.Text), TTL: wire.TTL(v.Items[1].Num)}, false
 	}
 	n := func(i int) int64 { return v.Items[i].Num }
-	return looked{
-		kept: n(1), wanted: n(2), count: n(3), first: n(4), own: n(5), slot: slotOf(n(6)), sharers: v.Items[leading:],
-	}, r, true
+	l = looked{kept: n(1), over: n(3), count: n(4), first: n(5), own: n(6), slot: slotOf(n(7)), sharers: v.Items[leading:]}
+	l.limit, l.waits = limitOf(&v.Items[2])
+	return l, r, true
 }
 
-// leading is how many values stand before the values of the sharers: the value of the key, and six numbers.
-const leading = 7
+// leading is how many values stand before the values of the sharers.
+const leading = 8
 
 // isLooked reports whether a value can be parsed as looked.
 func isLooked(v *wire.Value) bool {
-	if v.Kind != '*' || len(v.Items) < leading || len(v.Items)%3 != leading%3 ||
-		v.Items[0].Kind != '_' && !v.Items[0].IsText() {
+	if v.Kind != '*' || len(v.Items) < leading || len(v.Items)%3 != leading%3 {
 		return false
 	}
-	for i := range v.Items[1:] {
-		if n := &v.Items[1+i]; (n.Kind != ':' || n.Num < -2) && (i < leading-1 || (i-leading+1)%3 > 0 || !n.IsText()) {
+	for i := range v.Items {
+		item, isNumber := &v.Items[i], i != 0 && i != 2
+		if i >= leading {
+			isNumber = (i-leading)%3 > 0
+		}
+		switch {
+		case isNumber && (item.Kind != ':' || item.Num < -2):
+			return false
+		case !isNumber && !item.IsText() && (i >= leading || item.Kind != '_'):
 			return false
 		}
 	}
@@ -235,17 +252,21 @@ func slotOf(i int64) wire.Slot {
 	return wire.SlotAt(int(i))
 }
 
-// inTheWay parses the reply to Observe. Yes means that something keeps another sharer out: a waiting writer, slots that
-// are all taken, or another value under the key.
+// inTheWay parses the reply to Observe. Yes means that something keeps another sharer out: a process that waits and
+// comes first, slots that are all taken, or another value under the key.
 func (s Shared) inTheWay(v *wire.Value) wire.Reply {
 	l, r, ok := s.looks(v)
 	switch {
 	case !ok:
 		return r
 	case l.writerWaits():
-		return wire.Reply{Answer: quorum.Yes, Value: wanted, TTL: wire.TTL(l.wanted)}
+		return wire.Reply{Answer: quorum.Yes, Value: wanted, TTL: wire.TTL(l.over)}
 	case s.HasSlots() && l.count >= int64(s.Slots):
-		return wire.Reply{Answer: quorum.Yes, Value: s.Mark(), TTL: wire.TTL(l.first)}
+		return wire.Reply{
+			Answer: quorum.Yes, Value: s.Mark(), TTL: wire.TTL(l.first), Over: l.count > int64(s.Slots),
+		}
+	case s.HasSlots() && l.waits && l.count >= l.limit:
+		return wire.Reply{Answer: quorum.Yes, Value: wanted, TTL: wire.TTL(min(l.over, l.first))}
 	}
 	return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
 }
@@ -285,34 +306,4 @@ func (s Shared) sharers(v *wire.Value) wire.Reply {
 		})
 	}
 	return r
-}
-
-// A writer that waits sets the key {key}:wanted to wanted, for wantFor at a time. Meanwhile nobody begins to share key.
-const (
-	wanted  = "|wanted"
-	wantFor = 3 * time.Second
-)
-
-// Want returns the command by which a writer says that it waits for a key, or still waits.
-func Want(key string) *wire.Command {
-	c := new(wire.Command)
-	Exclusive{}.Extend(c, ID{Key: companion(key, behindWanted), Token: wanted}, wantFor)
-	return c
-}
-
-// Unwant returns the command by which a writer says that it no longer waits.
-func Unwant(key string) *wire.Command {
-	c := new(wire.Command)
-	Exclusive{}.Release(c, ID{Key: companion(key, behindWanted), Token: wanted}, wantFor)
-	return c
-}
-
-// Wanted reports whether a key is the one by which a writer says that it waits. of is the key that the writer waits
-// for, or key itself if the result is is false.
-func Wanted(key string) (of string, is bool) {
-	of, is = strings.CutSuffix(key, behindWanted)
-	if !is || !strings.HasPrefix(of, beforeKey) {
-		return key, false
-	}
-	return of[len(beforeKey):], true
 }

@@ -31,12 +31,13 @@ import (
 //	0 free                    an observation of node 0 has shown that; it is tracked
 //	0 held a.1 for 1s         the same
 //	0 held a.1                the same, without any TTL
+//	0 over |slots for 1s      the same, and more share the key than the head has slots
 //	0 data                    the same, of something that is no lock
 //	denied                    a call that does not wait is refused because of a key without a TTL
 //	0 free untracked          the same, but no change will be pushed
 //	0 silent                  node 0 has not answered an observation
 //	0 changed                 node 0 has pushed that the key has changed
-//	0 unwanted                node 0 has pushed that a writer waits, or no longer waits
+//	0 told                    node 0 has pushed that a process has said what it waits for, or has taken it back
 //	0 tracking, 0 lost        tracking on node 0 has become active, or is lost
 //	0 healed, 0 not healed    a key without a TTL has been deleted, or not
 //	peer b                    another process announces that it waits
@@ -244,7 +245,7 @@ func (d *driver) atNode(node int, words []string) (acts []lock.Act) {
 	switch words[0] {
 	case "changed":
 		return d.Changed(nil, node)
-	case "unwanted":
+	case "told":
 		return d.WantChanged(nil, node)
 	case "tracking":
 		return d.TrackingActive(nil, node)
@@ -265,7 +266,8 @@ func (d *driver) atNode(node int, words []string) (acts []lock.Act) {
 		seen.Answer, seen.Err = quorum.Refused, nodeerr.ErrForeign
 	case "silent":
 		seen.Answer, seen.Err = quorum.Unknown, nodeerr.ErrTimeout
-	case "held":
+	case "held", "over":
+		seen.Over = words[0] == "over"
 		seen.Answer, seen.Value, seen.TTL = quorum.Yes, words[1], wire.NoTTL
 		if !strings.HasPrefix(words[1], "x") && !form.IsMark(words[1]) { // a client of another library
 			who, number, _ := strings.Cut(words[1], ".")
@@ -299,10 +301,9 @@ func inWords(acts []lock.Act) string {
 		switch a := &acts[i]; a.What {
 		case lock.Send:
 			nodes[a.Tag.What] += fmt.Sprint(" ", a.Tag.Node)
-			if key, ok := form.Wanted(a.Command.Key); ok && a.Command.CleansUp() {
-				said["unwant"] = "unwant " + key
-			} else if ok {
-				said["want"] = "want " + key
+			if _, ok := form.Wanted(a.Command.Key); ok {
+				what := map[bool]string{false: "want", true: "unwant"}[a.Command.CleansUp()]
+				said[what] = what + " " + strings.Replace(a.Command.Token, "|"+owner("self"), "", 1)
 			}
 		case lock.Offer:
 			said["try"] += "try"
@@ -333,7 +334,7 @@ func inWords(acts []lock.Act) string {
 		said["heal"] = "heal" + n
 	}
 	var words []string
-	for _, what := range []string{"try", "dismiss", "want", "unwant", "stuck", "observe", "heal", lock.Waits, lock.Yours, "tick"} {
+	for _, what := range []string{"unwant", "try", "dismiss", "want", "stuck", "observe", "heal", lock.Waits, lock.Yours, "tick"} {
 		if said[what] != "" {
 			words = append(words, said[what])
 		}

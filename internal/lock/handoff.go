@@ -43,7 +43,7 @@ func (n *Name) HandOff(acts []Act, l *Lease, from *quorum.Hold, to *Want) ([]Act
 	q.view.forget()
 	q.over(now)
 	q.acquired(now, l)
-	return q.next(q.unwant(acts), now), hold
+	return q.next(acts, now), hold
 }
 
 // mayHandOff reports whether the holder that gives up from, its hold, may hand the lock off to the call to. The lock

@@ -15,7 +15,8 @@
 //   - attach.go, detach.go: a lock that goes from process to process; handoff.go: one that goes from call to call
 //   - queue.go: calls come, win, lose and leave, in the states of state.go; line.go: these calls
 //   - next.go: the next step of the call at the head
-//   - turn.go: which process is next; share.go: readers and slots that go in side by side
+//   - turn.go: which process is next; share.go: readers and slots that go in side by side; want.go: the demand of a
+//     waiting process on them
 //   - view.go: the knowledge of the nodes, which observe.go updates; nodestate.go: of one node
 //   - contend.go: clients of other libraries; stuck.go: keys without a TTL
 //   - pace.go, numbers.go: the pauses between rounds, and the fencing numbers to ask for
@@ -106,6 +107,7 @@ type Call struct {
 	first    bool      // it is a first call, which is not in the line itself: see [Name.First]
 	side     int       // 1 + its place among the calls with a side round, or 0 if it has none
 	arrived  uint64    // how many calls had come to the queue before
+	writers  uint64    // how many writers had been seen when it came
 	slot     wire.Slot // the slot that was released for it, or zero if there is none
 }
 
@@ -149,6 +151,16 @@ func (r *Rules) FormOf(k form.Kind, slots uint16) form.Form {
 		return form.Shared{Kind: k, Slots: slots}
 	}
 	return r.Form
+}
+
+// formAt returns the form of the locks that a sight is for.
+func (r *Rules) formAt(s wire.Sight) form.Form {
+	f := r.FormOf(form.Kind(s.Kind), s.Slots)
+	if shared, ok := f.(form.Shared); ok && s.Pass {
+		shared.Pass = true
+		return shared
+	}
+	return f
 }
 
 // form returns the form of the lock that is wanted.

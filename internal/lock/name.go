@@ -47,6 +47,7 @@ func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
 	case !c.waits:
 		n.tries++
 	case c.Want.Kind.Several():
+		of = r.formAt(n.queue.sightOf(c))
 	case n.queue == nil:
 	case c.Want.Kept:
 		a.Ask.Floor = n.queue.numbers.floor

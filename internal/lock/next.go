@@ -10,7 +10,7 @@ import (
 // try offers a round to the head at once.
 func (q *queue) try(acts []Act) []Act {
 	q.begin()
-	return append(acts, Act{What: Offer, Call: q.line.calls[0]})
+	return append(q.tell(acts, nil), Act{What: Offer, Call: q.line.calls[0]})
 }
 
 // begin begins a round of the head. It drops the knowledge of the nodes, which is out of date then.
@@ -28,7 +28,7 @@ func (q *queue) next(acts []Act, now time.Time) []Act {
 		q.over(now)
 		return q.try(acts)
 	case q.state != watching:
-		return wake.act(acts)
+		return wake.act(q.tell(acts, nil))
 	}
 	if q.mayTry(q.view.survey(&wake), &wake) {
 		return q.try(acts)

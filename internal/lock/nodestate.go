@@ -20,6 +20,7 @@ type Observation struct {
 	// Foreign means that the key holds no lock, but somebody's data. Nobody deletes such data, and it ends by its TTL if
 	// it has one. Token is empty then, and NoTTL is false.
 	Foreign bool
+	Over    bool // more share the key than the head has slots
 	Tracked bool // the node pushes the next change
 }
 
@@ -30,7 +31,7 @@ func observation(f form.Form, reply *wire.Reply) Observation {
 	switch o.Answer {
 	case quorum.Yes:
 		s.Exists, s.Token, s.Owner = true, o.Token, token.Owner(o.Token)
-		s.TTL, s.NoTTL = o.TTL, o.TTL == wire.NoTTL
+		s.TTL, s.NoTTL, s.Over = o.TTL, o.TTL == wire.NoTTL, o.Over
 		if s.NoTTL { // such a key is deleted by its whole value
 			s.Token = o.Value
 		}

@@ -3,7 +3,6 @@ package lock
 import (
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -15,7 +14,7 @@ func (n *Name) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 		return n.queue.healed(acts, now, node, reply.Answer == quorum.Yes)
 	}
 	return n.queue.observed(acts, now, node, tag.Sight,
-		observation(n.rules.FormOf(form.Kind(tag.Sight.Kind), tag.Sight.Slots), reply))
+		observation(n.rules.formAt(tag.Sight), reply))
 }
 
 // observed handles the answer to an observation.
@@ -23,7 +22,7 @@ func (q *queue) observed(acts []Act, now time.Time, node int, sight wire.Sight, 
 	n := &q.view.nodes[node]
 	n.observing = false
 	switch waits := q.waits(now); {
-	case waits && sight != q.line.want().sight(): // the head is another call now, and other locks are in its way
+	case waits && sight != q.sight(): // the head is another call now, and other locks are in its way
 		n.toObserve = true
 		return q.next(acts, now)
 	case q.unattended(now):
@@ -37,12 +36,16 @@ func (q *queue) observed(acts []Act, now time.Time, node int, sight wire.Sight, 
 		q.view.strangers.tookTurn(now)
 	}
 	if q.view.blocked((*nodeState).isForeign) {
-		return q.refuse(acts)
+		return q.refuse(acts, now)
 	}
 	contended := q.view.contended(now)
 	if o.Exists && !o.Foreign {
 		q.view.token = o.Token
+		q.view.writers.saw(o.Token, len(q.view.nodes))
 		q.sawHolder(now, &o, contended)
+		if q.sight() != sight {
+			q.view.observe(func(*nodeState) bool { return true })
+		}
 	}
 	another := q.view.token != before
 	if changed && !contended {

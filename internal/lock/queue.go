@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
 )
@@ -18,9 +19,10 @@ type queue struct {
 	key    string
 	rules  *Rules
 	state  state
-	holder *Lease    // the lock that this process has, in state ours
-	since  time.Time // when a call here got the lock, or when the last lock here was over
-	wantAt time.Time // when the sharers are told again that a writer waits, or zero if they were not told
+	holder *Lease      // the lock that this process has, in state ours
+	since  time.Time   // when a call here got the lock, or when the last lock here was over
+	said   form.Demand // the demand that this process has said last, see tell
+	wantAt time.Time   // when it is said again, or zero if nothing was said
 
 	line    line
 	turn    turn
@@ -34,6 +36,7 @@ type queue struct {
 func (n *Name) Wait(acts []Act, c *Call) []Act {
 	q, now := n.queued(), n.rules.Clock.Now()
 	q.line.come(c)
+	c.writers = q.view.writers.count
 	q.expire(now)
 	paused := now.Before(q.turn.until)
 	if c.Want.Kind.Several() && q.state == idle && !paused {
@@ -65,25 +68,24 @@ func (n *Name) Leave(acts []Act, c *Call) []Act {
 	if i < 0 {
 		return acts
 	}
+	sight := q.sight()
 	q.line.remove(i)
 	first, last := i == 0, len(q.line.calls) == 0
 	if first && q.state == trying {
 		q.numbers.missed()
 	}
-	if first && (last || q.line.want().Kind.Several()) {
-		acts = q.unwant(acts)
-	}
 	switch {
 	case last:
 		q.settle()
 		q.view.forget()
+		acts = q.tell(acts, nil)
 		if q.holds(now) {
 			return acts
 		}
 		return q.turn.pass(acts)
 	case first && q.state == trying:
 		return q.try(acts)
-	case first && q.line.want().sight() != c.Want.sight(): // other locks are in the way of the new head
+	case first && q.sight() != sight: // other locks are in the way of the new head
 		q.reset()
 		q.view.forget()
 		q.view.observeAt = now
@@ -94,14 +96,26 @@ func (n *Name) Leave(acts []Act, c *Call) []Act {
 // Tick goes on when the time of a [Wake] has come.
 func (n *Name) Tick(acts []Act) []Act { return n.queue.next(acts, n.rules.Clock.Now()) }
 
-// refuse ends all waits, as the lock cannot become free.
-func (q *queue) refuse(acts []Act) []Act {
+// refuse ends the waits of all calls of the head's kind, as their lock cannot become free. The others find out whether
+// that is true for them.
+func (q *queue) refuse(acts []Act, now time.Time) []Act {
+	kind, others := q.line.want().Kind, []*Call(nil)
 	for _, c := range q.line.calls {
-		acts = append(acts, Act{What: Foreign, Call: c})
+		if c.Want.Kind == kind {
+			acts = append(acts, Act{What: Foreign, Call: c})
+		} else {
+			others = append(others, c)
+		}
 	}
-	q.line.calls = nil
+	q.line.calls = others
 	q.settle()
-	return q.unwant(acts)
+	if len(others) == 0 {
+		return q.tell(acts, nil)
+	}
+	q.reset()
+	q.view.forget()
+	q.view.observeAt = now
+	return q.next(acts, now)
 }
 
 // won records that a call won its round. The call is the head, unless it had a side round. It leaves the queue.
@@ -110,6 +124,7 @@ func (q *queue) won(acts []Act, now time.Time, c *Call, l *Lease) []Act {
 		return acts
 	}
 	q.line.remove(0)
+	acts = q.unwant(acts)
 	took := min(now.Sub(l.Start()), maxRTT)
 	q.pace.won(took)
 	q.numbers.won(took)
@@ -127,7 +142,7 @@ func (q *queue) won(acts []Act, now time.Time, c *Call, l *Lease) []Act {
 	q.turn.keptFrom(l.Start(), q.turn.wins == 1, q.pace.rtt)
 	q.numbers.floor = 0
 	q.acquired(now, l)
-	return q.next(q.unwant(acts), now)
+	return q.next(acts, now)
 }
 
 // reset drops the results of the rounds before.
@@ -148,9 +163,7 @@ func (q *queue) lost(acts []Act, now time.Time, c *Call) []Act {
 		if q.holds(now) { // a writer that came later has got the lock
 			return append(q.next(acts, now), Act{What: Listen})
 		}
-		// A writer that came later may have told the sharers that it waits. Other locks were in its way.
-		acts = q.unwant(acts)
-		q.view.forget()
+		q.view.forget() // other locks were in the way of a writer that came later
 	}
 	q.over(now)
 	q.numbers.missed()

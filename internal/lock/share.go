@@ -3,7 +3,6 @@ package lock
 import (
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
@@ -18,9 +17,6 @@ const leaveEvery = 100 * time.Millisecond
 
 // maxWidth is the highest number of rounds for slots that begin together.
 const maxWidth = 64
-
-// wantEvery is how often a writer says that it waits, while sharers of the lock are in its way.
-const wantEvery = time.Second
 
 // trySide begins a side round.
 func (q *queue) trySide(acts []Act, c *Call) []Act {
@@ -59,39 +55,4 @@ func (c *Call) start(r *Rules) int {
 		return i
 	}
 	return int(r.Pace.Random(time.Duration(slots)))
-}
-
-// tell tells the sharers of the lock that a writer waits, while some of them are in its way.
-func (q *queue) tell(acts []Act, wake *wakeUp) []Act {
-	if q.line.want().Kind.Several() || !q.view.shared() || !wake.due(q.wantAt) {
-		return acts
-	}
-	q.wantAt = wake.now.Add(wantEvery)
-	wake.due(q.wantAt)
-	return q.sendAll(acts, form.Want(q.key))
-}
-
-// WantChanged handles the announcement of a node that a writer waits, or no longer waits.
-func (n *Name) WantChanged(acts []Act, node int) []Act {
-	if n.queue == nil || !n.queue.line.want().Kind.Several() {
-		return acts
-	}
-	return n.queue.changed(acts, node)
-}
-
-// unwant tells the sharers of the lock that no writer waits any longer.
-func (q *queue) unwant(acts []Act) []Act {
-	if q.wantAt.IsZero() {
-		return acts
-	}
-	q.wantAt = time.Time{}
-	return q.sendAll(acts, form.Unwant(q.key))
-}
-
-// sendAll appends a Send of the command for each node. No receiver gets the replies.
-func (q *queue) sendAll(acts []Act, c *wire.Command) []Act {
-	for i := range q.view.nodes {
-		acts = append(acts, Act{Command: c, Tag: wire.Tag{What: Forgotten, Node: uint16(i)}})
-	}
-	return acts
 }

@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,11 +52,11 @@ func TestShare_ReadersDoNotWaitForEachOther(t *testing.T) {
 			{"share 1", "1"},
 			{"join 2", "try"},
 			{"lost 2", "observe 0, tick 30s"},
-			{"0 held |shared for 9s", "want name, tick 1s"},
-			{"1ms: lost 1", "unwant name, observe 0, tick 30.001s"},
+			{"0 held |shared for 9s", "want 0, tick 1s"},
+			{"1ms: lost 1", "unwant 0, observe 0, tick 30.001s"},
 			{"2ms: 0 free", "1"},
 			{"won", "observe 0, tick 30.002s"},
-			{"0 held |shared for 9s", "want name, tick 1.002s"},
+			{"0 held |shared for 9s", "want 0, tick 1.002s"},
 		}},
 		"one that loses it to a writer of this process waits for its release": {nodes: 1, steps: []step{
 			{"share 1", "1"},
@@ -95,42 +96,42 @@ func TestShare_AWriterSaysThatItWaits(t *testing.T) {
 		"each second while readers are in its way, until it has the lock": {nodes: 3, steps: []step{
 			{"join 1", "try"},
 			{"lost", "observe 0 1 2, tick 30s"},
-			{"0 held |shared for 9s", "want name, tick 1s"},
+			{"0 held |shared for 9s", "want 0, tick 1s"},
 			{"1 held |shared for 9s", "tick 1s"},
 			{"2 held |shared for 9s", "tick 1s"},
-			{"1s: tick", "want name, tick 2s"},
+			{"1s: tick", "want 0, tick 2s"},
 			{"1.5s: 0 changed", "tick 2s"},
 			{"1 changed", "try"},
-			{"won", "unwant name"},
+			{"won", "unwant 0"},
 		}},
 		"until it gives up": {nodes: 1, steps: []step{
 			{"join 1", "try"},
 			{"lost", "observe 0, tick 30s"},
-			{"0 held |shared for 9s", "want name, tick 1s"},
-			{"leave 1", "unwant name"},
+			{"0 held |shared for 9s", "want 0, tick 1s"},
+			{"leave 1", "unwant 0"},
 		}},
 		"until the next that waits is a reader, which sees the nodes otherwise": {nodes: 1, steps: []step{
 			{"join 1", "try"},
 			{"share 2", ""},
 			{"lost", "observe 0, tick 30s"},
-			{"0 held |shared for 9s", "want name, tick 1s"},
-			{"leave 1", "unwant name, observe 0, tick 30s"},
+			{"0 held |shared for 9s", "want 0, tick 1s"},
+			{"leave 1", "unwant 0, observe 0, tick 30s"},
 			{"0 free", "2"},
 		}},
 		"until a lock of this process that was not waited for is handed off to it": {nodes: 1, steps: []step{
 			{"join 1", "try"},
 			{"lost", "observe 0, tick 30s"},
-			{"0 held |shared for 9s", "want name, tick 1s"},
+			{"0 held |shared for 9s", "want 0, tick 1s"},
 			{"tried", ""},
-			{"passed", "unwant name"},
+			{"passed", "unwant 0"},
 		}},
 		"and the next writer goes on": {nodes: 1, steps: []step{
 			{"join 1", "try"},
 			{"join 2", ""},
 			{"lost", "observe 0, tick 30s"},
-			{"0 held |shared for 9s", "want name, tick 1s"},
+			{"0 held |shared for 9s", "want 0, tick 1s"},
 			{"10ms: leave 1", "tick 1s"},
-			{"1s: tick", "want name, tick 2s"},
+			{"1s: tick", "want 0, tick 2s"},
 		}},
 		"not to a holder that nobody shares the lock with": {nodes: 1, steps: []step{
 			{"join 1", "try"},
@@ -141,9 +142,109 @@ func TestShare_AWriterSaysThatItWaits(t *testing.T) {
 			{"share 1", "1"},
 			{"lost 1", "observe 0, tick 30s"},
 			{"0 held |wanted for 3s", "tick 3.001s"},
-			{"1s: 0 unwanted", "1"},
 		}},
 	})
+}
+
+func TestShare_WhoSharesSaysWhatItWaitsFor(t *testing.T) {
+	runAll(t, steady, map[string]queueCase{
+		"its number of slots if more have one, until it has one": {nodes: 1, steps: []step{
+			{"slot 1", "1"},
+			{"lost 1", "observe 0, tick 30s"},
+			{"0 held |slots for 9s", "tick 9.001s"},
+			{"1s: 0 changed", "1"},
+			{"lost 1", "observe 0, tick 31s"},
+			{"0 over |slots for 9s", "want 2|slots, tick 2s"},
+			{"1.1s: 0 told", "observe 0, tick 2s"},
+			{"0 held |slots for 9s", "tick 2s"},
+			{"2s: tick", "want 2|slots, tick 3s"},
+			{"2.1s: 0 changed", "observe 0, tick 3s"},
+			{"0 free", "1"},
+			{"won", "unwant 2|slots"},
+		}},
+		"or until it gives up": {nodes: 1, steps: []step{
+			{"slot 1", "1"},
+			{"share 2", "2"},
+			{"lost 1", "observe 0, tick 30s"},
+			{"lost 2", ""},
+			{"0 over |slots for 9s", "want 2|slots, tick 1s"},
+			{"leave 1", "unwant 2|slots, observe 0, tick 30s"},
+		}},
+		"that no more of another kind may come, until there are none": {nodes: 3, steps: []step{
+			{"share 1", "1"},
+			{"lost 1", "observe 0 1 2, tick 30s"},
+			{"0 held |wanted for 3s", "tick 3.001s"},
+			{"1 held |slots for 9s", "want 0|shared, tick 1s"},
+			{"2 held |slots for 9s", "tick 1s"},
+			{"1.1s: tick", "want 0|shared, tick 2.1s"},
+			{"1.2s: 1 changed", "tick 2.1s"},
+			{"2 changed", "1"},
+			{"lost 1", "observe 0 1 2, tick 2.1s"},
+			{"0 held |wanted for 3s", "tick 2.1s"},
+			{"1 held |wanted for 3s", "unwant 0|shared, tick 4.201s"},
+		}},
+		"not what others say again": {nodes: 1, steps: []step{
+			{"share 1", "1"},
+			{"lost 1", "observe 0, tick 30s"},
+			{"0 held |wanted for 3s", "tick 3.001s"},
+			{"1s: 0 told", "observe 0, tick 3.001s"},
+			{"0 told", ""},
+			{"0 held |wanted for 3s", "tick 4.001s"},
+			{"2s: 0 told", "observe 0, tick 4.001s"},
+			{"0 free", "1"},
+			{"0 told", ""},
+		}},
+	})
+}
+
+func TestShare_DataBesideTheKeyEndsTheWaitsOfItsKindOnly(t *testing.T) {
+	runAll(t, steady, map[string]queueCase{
+		"and the next observes the key": {nodes: 1, steps: []step{
+			{"share 1", "1"},
+			{"share 2", "2"},
+			{"lost 1", "observe 0, tick 30s"},
+			{"lost 2", ""},
+			{"join 3", ""},
+			{"0 data", "dismiss, observe 0, tick 30s"},
+			{"0 free", "try"},
+		}},
+	})
+}
+
+func TestShare_PassesThoseThatWaitAfterEightWriters(t *testing.T) {
+	d := newDriver(t, 9, steady)
+	passes := func(call int) bool {
+		acts := d.Ask(nil, new(lock.Acquire), d.calls[call], owner("self")+".1", nil)
+		return slices.Contains(acts[0].Command.Args, "pass")
+	}
+	d.run([]step{
+		{"share 1", "1"},
+		{"lost 1", "observe 0 1 2 3 4 5 6 7 8, tick 30s"},
+		{"0 held a.1 for 9s", "*"},
+		{"1 held a.2 for 9s", "*"},
+		{"2 held a.1 for 9s", "*"}, // the same writer
+		{"3 held a.3 for 9s", "*"},
+		{"4 held |wanted for 9s", "*"}, // none
+		{"5 held a.4 for 9s", "*"},
+		{"6 held a.5 for 9s", "*"},
+		{"7 held a.6 for 9s", "*"},
+		{"8 held a.7 for 9s", "announce to a through 8, tick 9.001s"},
+		{"0 changed", "*"},
+		{"share 2", ""},
+	})
+	require.False(t, passes(1))
+	d.run([]step{
+		{"1s: 0 changed", "tick 9.001s"},
+		{"1 changed", "*"},
+		{"2 changed", "*"},
+		{"3 changed", "*"},
+		{"4 changed", "1"},
+		{"lost 1", "observe 0 1 2 3 4 5 6 7 8, tick 31s"},
+		{"0 held a.8 for 9s", "observe 0, announce to a through 0, tick 10.001s"},
+		{"1 held a.8 for 9s", "observe 1, tick 10.001s"},
+	})
+	require.True(t, passes(1))
+	require.False(t, passes(2), "who comes later has not seen them")
 }
 
 func TestShare_AnObservationForAnotherKindCountsForNothing(t *testing.T) {
@@ -159,9 +260,9 @@ func TestShare_AnObservationForAnotherKindCountsForNothing(t *testing.T) {
 		"that a writer waits is nothing to a writer": {nodes: 1, steps: []step{
 			{"join 1", "try"},
 			{"lost", "observe 0, tick 30s"},
-			{"0 unwanted", ""},
+			{"0 told", ""},
 			{"0 held a.1 for 9s", "announce to a through 0, tick 9.001s"},
-			{"0 unwanted", ""},
+			{"0 told", ""},
 		}},
 	})
 }

@@ -27,9 +27,9 @@ func (q *queue) warn(acts []Act, wake *wakeUp) []Act {
 // not have been read yet.
 func (q *queue) ask(acts []Act, wake *wakeUp) []Act {
 	var observe *wire.Command
-	want := q.line.want()
+	sight := q.sight()
 	for i := range q.view.nodes {
-		n, tag := &q.view.nodes[i], wire.Tag{What: Watch, Node: uint16(i), Sight: want.sight()}
+		n, tag := &q.view.nodes[i], wire.Tag{What: Watch, Node: uint16(i), Sight: sight}
 		healAt := n.noTTLFrom.Add(q.rules.Pace.Heal)
 		switch stuck := n.healable() && q.rules.Pace.Heal > 0; {
 		case n.observing:
@@ -37,7 +37,7 @@ func (q *queue) ask(acts []Act, wake *wakeUp) []Act {
 		case n.toObserve || n.askedAt.Before(healAt):
 			n.observing, n.toObserve, n.askedAt = true, false, wake.now
 			if observe == nil {
-				observe = want.form(q.rules).Observe(q.key)
+				observe = q.rules.formAt(sight).Observe(q.key)
 			}
 			acts = append(acts, Act{Command: observe, Tag: tag})
 		default:

@@ -20,6 +20,7 @@ type view struct {
 	healAt    time.Time // from then on a call that does not wait begins observations of all nodes
 	warned    bool      // a warning about keys without a TTL was logged
 	strangers strangers // the clients of other libraries
+	writers   writers
 }
 
 // count returns the number of nodes for which the function is returns true.
@@ -56,6 +57,20 @@ func (v *view) held(token string) bool {
 func (v *view) shared() bool {
 	return v.count(func(n *nodeState) bool { return n.Exists && form.IsMark(n.Token) }) > 0
 }
+
+// others reports whether the key on some node holds the mark of another kind.
+func (v *view) others(kind form.Kind) bool {
+	return v.count(func(n *nodeState) bool {
+		of := form.KindOf(n.Token)
+		return n.Exists && of.Several() && of != kind
+	}) > 0
+}
+
+// known reports whether a majority of the nodes has answered.
+func (v *view) known() bool { return v.majority(func(n *nodeState) bool { return n.Answered }) }
+
+// over reports whether more share the key on some node than the head has slots.
+func (v *view) over() bool { return v.count(func(n *nodeState) bool { return n.Exists && n.Over }) > 0 }
 
 // mayBeBlocked reports whether somebody's data may be on too many nodes for a majority of the others. It counts the
 // blind nodes as if they held such data.

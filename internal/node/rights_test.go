@@ -115,6 +115,71 @@ func TestAcquire_GrantsNothingThatCannotBeGivenBack(t *testing.T) {
 	}
 }
 
+// The danger: what a process says while it waits stays for ever, and keeps everybody out.
+func TestWant_LeavesNothingWithoutAnEnd(t *testing.T) {
+	readers, entry := form.Shared{Kind: form.KindShared}, form.Demand{}
+	for _, missing := range []string{"time", "zrangebyscore", "zadd", "pexpire", "zrem", "zremrangebyscore", "eval", "memory"} {
+		t.Run("without "+missing, func(t *testing.T) {
+			t.Parallel()
+			rule := "-" + missing
+			if missing == "memory" {
+				rule = "+@all"
+			}
+			server, n := restricted(t, rule)
+			if missing == "memory" {
+				do(t, server, "CONFIG", "SET", "maxmemory", 1)
+			}
+			said := ask(t, n, form.Want("key", "process", entry))
+			requireEnds(t, server)
+			_ = ask(t, n, form.Unwant("key", "process", entry))
+			requireEnds(t, server)
+			do(t, server, "CONFIG", "SET", "maxmemory", 0)
+			if missing == "zrem" { // it was said, and ends by itself
+				requireReply(t, quorum.Yes, nil, said)
+				return
+			}
+			require.NotEqual(t, quorum.Yes, said.Answer)
+			_, reply := take(t, open(t, server.Addr(), patient()), readers, "key", "token")
+			requireReply(t, quorum.Yes, nil, reply)
+		})
+	}
+}
+
+func TestWant_OfManyProcessesIsHeeded(t *testing.T) {
+	server := testredis.Real(t, 1)[0]
+	n := open(t, server.Addr(), patient())
+	readers := form.Shared{Kind: form.KindShared}
+	for i := range 70 {
+		requireYes(t, n, form.Want("key", fmt.Sprint("process-", i), form.Demand{Limit: 9, Kind: form.KindSlot}))
+	}
+	_, reply := take(t, n, readers, "key", "token") // a limit of slots is none of readers
+	requireReply(t, quorum.Yes, nil, reply)
+	requireYes(t, n, form.Want("key", "writer", form.Demand{}))
+	_, reply = take(t, n, readers, "key", "another")
+	requireReply(t, quorum.No, nodeerr.ErrWanted, reply)
+	_, reply = take(t, n, form.Shared{Kind: form.KindShared, Pass: true}, "key", "another")
+	requireReply(t, quorum.Yes, nil, reply)
+	requireYes(t, n, form.Unwant("key", "writer", form.Demand{}))
+	_, reply = take(t, n, readers, "key", "third")
+	requireReply(t, quorum.Yes, nil, reply)
+	for i := range 1024 {
+		do(t, server, "ZADD", "{key}:wanted", time.Now().Add(time.Second*9).UnixMilli(), fmt.Sprintf("9|more-%d|slots", i))
+	}
+	_, reply = take(t, n, readers, "key", "fourth") // more entries than are read
+	requireReply(t, quorum.No, nodeerr.ErrWanted, reply)
+}
+
+// An entry of a server whose clock was set back would last for long.
+func TestWant_OfAClockThatWasSetBackIsIgnored(t *testing.T) {
+	server := testredis.Real(t, 1)[0]
+	n := open(t, server.Addr(), patient())
+	do(t, server, "ZADD", "{key}:wanted", time.Now().Add(time.Hour).UnixMilli(), "0|process")
+	_, reply := take(t, n, form.Shared{Kind: form.KindShared}, "key", "token")
+	requireReply(t, quorum.Yes, nil, reply)
+	requireYes(t, n, form.Want("key", "another", form.Demand{}))
+	require.EqualValues(t, 1, do(t, server, "ZCARD", "{key}:wanted"), "it is removed")
+}
+
 // That somebody else has the key proves nothing: nor does what another connection was granted.
 func TestAcquire_WhatWasNotGrantedProvesNothing(t *testing.T) {
 	server, n := restricted(t, "-del")

@@ -41,8 +41,10 @@ type Reply struct {
 	Fence uint64
 	// Slot is the slot that an acquire was granted, or that a token has. The zero value means none.
 	Slot Slot
-	// WriterWaits reports that a writer waits for a key that several share.
+	// WriterWaits reports that a process waits for a key that several share, and lets nobody else in.
 	WriterWaits bool
+	// Over reports that more share a key than there are slots for the caller.
+	Over bool
 	// Same reports that the key is as it was, though the command could change it.
 	Same bool
 	// Each is the answers for each key of a command about several keys, or for each holder that shares a key. It is set if
@@ -78,10 +80,11 @@ type Tag struct {
 	Node   uint16
 }
 
-// Sight is the kind of lock that an observation is for, and how many slots there are. It decides which keys are in the
-// way.
+// Sight is the kind of lock that an observation is for, and how many slots there are. Pass means that waiting
+// processes with limit 0 do not count. It decides which keys are in the way.
 type Sight struct {
 	Kind  uint8
+	Pass  bool
 	Slots uint16
 }
 

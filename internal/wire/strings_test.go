@@ -37,9 +37,11 @@ func TestStrings_AreThoseOfTheFile(t *testing.T) {
 	section("locks with fencing tokens", append(commands(&form.Fenced{Keep: form.DefaultKeep}), fenced()...))
 	section("shared locks", shared(form.Shared{Kind: form.KindShared}))
 	section("slots", shared(form.Shared{Kind: form.KindSlot, Slots: 3}))
-	section("writers that wait for readers or slots", []string{
-		"wait           " + told(form.Want("key")),
-		"wait no more   " + told(form.Unwant("key")),
+	section("processes that wait for the locks of others that share the key: a writer, one for a shared lock, one of two slots", []string{
+		"wait           " + told(form.Want("key", "process", form.Demand{})),
+		"wait           " + told(form.Want("key", "process", form.Demand{Kind: form.KindShared})),
+		"wait           " + told(form.Want("key", "process", form.Demand{Kind: form.KindSlot, Limit: 2})),
+		"wait no more   " + told(form.Unwant("key", "process", form.Demand{})),
 	})
 	section("acquires of a connection that has not granted one", first())
 	section("probes, which take nothing", []string{told(form.Probe("prefix-", "id", false)), told(form.Probe("prefix-", "id", true))})

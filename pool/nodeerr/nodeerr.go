@@ -20,9 +20,10 @@ import (
 var (
 	// ErrHeld means that another token holds the key.
 	ErrHeld = errors.New("nodeerr: another token holds the key")
-	// ErrWanted means that a writer waits for the lock: shared locks and slots that are held stay, and no new one is
+	// ErrWanted means that another process waits for the lock and comes first: for an exclusive lock, for a lock of
+	// another kind, or for one of fewer slots than are taken. Shared locks and slots that are held stay, and no new one is
 	// granted. It matches ErrHeld too.
-	ErrWanted error = denial("nodeerr: a writer waits")
+	ErrWanted error = denial("nodeerr: another process waits and comes first")
 	// ErrFull means that all slots are taken, or that the nodes have not agreed on one. It matches ErrHeld too.
 	ErrFull error = denial("nodeerr: no slot is free")
 	// ErrOwnToken means that the key held the token of the call before the call was made, so that another caller may have

@@ -30,7 +30,7 @@ var own = []mutation.Mutation{
 	{Name: "release-of-any-token", Rule: "a release deletes its own token only",
 		File: scripts, Was: "if held == token then\nreturn", Is: "if held ~= '' then\nreturn"},
 	{Name: "readers-ignore-the-writer", Rule: "readers get no lock that a writer has",
-		File: scripts, Was: "if held == nil then\nreturn refusal\nend\nlocal asked", Is: "local asked"},
+		File: scripts, Was: "if held == nil then\nreturn refusal\nend\nlocal now = clock()\nlocal most", Is: "local now = clock()\nlocal most"},
 	{Name: "first-reader-releases", Rule: "of several readers only the last releases the lock",
 		File: scripts, Was: "if need < 0 then\nredis.call('DEL', key)", Is: "if true then\nredis.call('DEL', key)"},
 	{Name: "any-slot-counts", Rule: "the nodes of a majority have granted the same slot",

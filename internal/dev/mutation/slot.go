@@ -7,7 +7,7 @@ var slotMutations = []Mutation{
 	{"over-anothers-slot", "an extension lets nobody in at another's slot",
 		"internal/dev/sim/sharers.go", "if v.slots.taken(slot, slot) > 0 {", "if v.slots.taken(slot, slot) > 1 {"},
 	{"one-slot-more", "a node gives as many locks as slots",
-		"internal/dev/sim/sharers.go", "limit, start = whole(of[0]), whole(of[1]); ", "limit, start = 1+whole(of[0]), whole(of[1]); "},
+		"internal/dev/sim/sharers.go", "limit, start = whole(of[0]), whole(of[1])\n", "limit, start = 1+whole(of[0]), whole(of[1])\n"},
 	{"same-slot-twice", "a node gives a slot to one at a time",
 		"internal/dev/sim/sharers.go", "(start + i) % limit; z.taken(slot, slot) == 0 {", "(start + i) % limit; z.taken(slot, slot) < 2 {"},
 	{"slots-without-mark", "without the mark nobody has a slot",

@@ -184,6 +184,8 @@ func (c *client) step(s Step) {
 		for range 1 + s.Crowd {
 			c.wait(s)
 		}
+	case s.Kind == Again:
+		c.again(s)
 	case s.Kind == CancelWait:
 		if n := c.name(key(s.Name)); len(n.waiters) > 0 {
 			n.waiters[(s.Node+1)%len(n.waiters)].cancel()

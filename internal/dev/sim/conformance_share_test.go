@@ -121,6 +121,9 @@ func (s *sharing) step() {
 		}
 	}
 	mark := []string{"|shared", "|slots"}[shared.Kind-form.KindShared]
+	shared.Pass = s.r.IntN(3) == 0
+	d := form.Demand{Limit: uint16(s.r.IntN(4)), Kind: form.Kind(s.r.IntN(3))}
+	process := fmt.Sprint("process", s.r.IntN(2))
 	switch n := s.r.IntN(64); {
 	case n < 6:
 		s.wait(time.Duration(1+s.r.IntN(200))*s.unit + time.Duration(s.r.IntN(1000))*time.Millisecond%s.unit)
@@ -134,17 +137,15 @@ func (s *sharing) step() {
 	case n == 9:
 		s.redis("SET", key, token)
 		s.simulated.Stray(key, token)
-	case n == 10: // no writer, but somebody else's key
-		ttl := []time.Duration{sim.NoTTL, time.Hour, 3 * time.Second, 3*time.Second + time.Millisecond}[s.r.IntN(4)]
-		switch {
-		case ttl == sim.NoTTL:
-			s.redis("SET", sim.Wanted(key), "other")
-			s.simulated.Stray(sim.Wanted(key), "other")
-		case ttl == time.Hour || s.tolerance == 0: // it counts if it has a writer's TTL, and then for a writer's
-			s.redis("SET", sim.Wanted(key), "other", "PX", ttl.Milliseconds())
-			s.simulated.Give(sim.Wanted(key), "other", ttl, s.now)
+	case n == 10 && s.r.IntN(2) == 0: // somebody else's key
+		s.redis("SET", sim.Wanted(key), "other")
+		s.simulated.Stray(sim.Wanted(key), "other")
+	case n == 10: // somebody else's entry, or one of a clock that was set back
+		if _, is := s.simulated.Entries(key, s.now); is {
+			entry := []string{"other", "|other", "0|", "x|other", "12|other", "0|other|shared|x", "0|other|shared", "3|other|slots"}[s.r.IntN(8)]
+			s.enter(key, entry, []time.Duration{2 * time.Second, time.Hour}[s.r.IntN(2)])
 		}
-	case n == 11:
+	case n == 11 && s.r.IntN(2) == 0:
 		s.redis("DEL", sim.Wanted(key))
 		s.simulated.Delete(sim.Wanted(key))
 	case n == 12 && s.r.IntN(2) == 0: // evicted
@@ -178,10 +179,10 @@ func (s *sharing) step() {
 			c = plain.Heal(key, []string{mark, token}[s.r.IntN(2)])
 		case 23, 24:
 			c = plain.Observe(key)
-		case 25, 26:
-			c = form.Want(key)
+		case 25, 26, 11:
+			c = form.Want(key, process, d)
 		case 27, 28, 29:
-			c = form.Unwant(key)
+			c = form.Unwant(key, process, d)
 		case 30:
 			shared.Remove(c, key, form.Observation{Token: []string{token, ""}[s.r.IntN(2)]})
 		case 31, 32:
@@ -206,12 +207,24 @@ func (s *sharing) step() {
 	}
 }
 
-// hold keeps what a writer has set from ending: in real time nobody knows when that is.
+// hold keeps the entries of those that wait from ending: in real time nobody knows when that is.
 func (s *sharing) hold(key string) {
-	if _, _, left := s.simulated.Left(sim.Wanted(key), s.now); s.tolerance > 0 && left > 0 && left <= 3*time.Second {
-		s.redis("PEXPIRE", sim.Wanted(key), 2500)
-		s.simulated.Give(sim.Wanted(key), "|wanted", 2500*time.Millisecond, s.now)
+	if s.tolerance == 0 {
+		return
 	}
+	entries, _ := s.simulated.Entries(key, s.now)
+	for entry, left := range entries {
+		if left <= 10*time.Second {
+			s.enter(key, entry, 2500*time.Millisecond)
+		}
+	}
+}
+
+// enter leaves an entry with a TTL, and the key with the same.
+func (s *sharing) enter(key, entry string, ttl time.Duration) {
+	s.redis("ZADD", sim.Wanted(key), s.clock()+ttl.Milliseconds(), entry)
+	s.redis("PEXPIRE", sim.Wanted(key), ttl.Milliseconds())
+	s.simulated.Enter(key, entry, ttl, s.now)
 }
 
 // wait lets time go by, but not to the very millisecond in which something ends: servers do not agree on that one.
@@ -306,7 +319,11 @@ func (s *sharing) left(real, simulated time.Duration) {
 func (s *sharing) same() {
 	for i := range 2 {
 		key := fmt.Sprint("key-", i)
-		for _, key := range []string{key, sim.Wanted(key)} {
+		entries, waits := s.simulated.Entries(key, s.now)
+		if waits {
+			s.scores(sim.Wanted(key), entries)
+		}
+		for _, key := range []string{key, sim.Wanted(key)}[:map[bool]int{true: 1, false: 2}[waits]] {
 			token, _, ttl := s.simulated.Left(key, s.now)
 			held, err := redis.String(s.do("GET", key))
 			if token == "data" {
@@ -322,16 +339,7 @@ func (s *sharing) same() {
 			}
 		}
 		in, ttl := s.simulated.Shared(key, s.now)
-		is, err := redis.Int64Map(s.do("ZRANGE", sharersOf(key), 0, -1, "WITHSCORES"))
-		require.NoError(s, err, s.what)
-		require.Len(s, in, len(is), s.what)
-		times, err := redis.Int64s(s.redis("TIME"), nil)
-		require.NoError(s, err)
-		now := times[0]*1000 + times[1]/1000
-		for token, left := range in {
-			require.Contains(s, is, token, s.what)
-			s.left(time.Duration(is[token]-now)*time.Millisecond, left)
-		}
+		s.scores(sharersOf(key), in)
 		if len(in) > 0 {
 			s.left(s.ttl(sharersOf(key)), ttl)
 		}
@@ -343,6 +351,25 @@ func (s *sharing) same() {
 			s.left(s.ttl(sim.Slots(key)), ttl)
 		}
 	}
+}
+
+// scores compares those who are under a key, with the time that each has left.
+func (s *sharing) scores(key string, in map[string]time.Duration) {
+	is, err := redis.Int64Map(s.do("ZRANGE", key, 0, -1, "WITHSCORES"))
+	require.NoError(s, err, s.what)
+	require.Len(s, in, len(is), s.what)
+	now := s.clock()
+	for token, left := range in {
+		require.Contains(s, is, token, s.what)
+		s.left(time.Duration(is[token]-now)*time.Millisecond, left)
+	}
+}
+
+// clock returns the server's time in milliseconds.
+func (s *sharing) clock() int64 {
+	times, err := redis.Int64s(s.redis("TIME"), nil)
+	require.NoError(s, err)
+	return times[0]*1000 + times[1]/1000
 }
 
 func (s *sharing) ttl(key string) time.Duration {

@@ -123,5 +123,5 @@ func meanings(p Plan) *strings.Replacer {
 		keys := slot.Args[2:] // behind their number, and that of the lock
 		replace = append(replace, keys[0], m.Key+"<sharers>", keys[1], m.Key+"<wanted>", keys[2], m.Key+"<slots>", fenced.Second, m.Key+"<counter>")
 	}
-	return strings.NewReplacer(append(replace, read.Args[4], "<readers>", slot.Args[5], "<permits>", form.Want("").Token, "<waits>")...)
+	return strings.NewReplacer(append(replace, read.Args[4], "<readers>", slot.Args[5], "<permits>", "|wanted", "<waits>")...)
 }

@@ -91,8 +91,31 @@ func (k *Keyspace) Persist(key string, now time.Duration) {
 	}
 }
 
-// Wanted is the key by which a writer says that it waits for another key.
+// Wanted is the key of the entries of those that wait for another key.
 func Wanted(key string) string { return wanted(key) }
+
+// Entries returns these entries, with the time that each has left. is is false if there are none, or somebody's data is there.
+func (k *Keyspace) Entries(key string, now time.Duration) (left map[string]time.Duration, is bool) {
+	if e, ok := k.get(wanted(key), now); !ok || e.token != asking {
+		return nil, false
+	}
+	left = map[string]time.Duration{}
+	for entry, e := range k.shared(wanted(key), now).in {
+		left[entry] = e.expires - now
+	}
+	return left, true
+}
+
+// Enter adds an entry, and has the key of the entries end with it, unless the key has somebody's data.
+func (k *Keyspace) Enter(key, member string, ttl, now time.Duration) {
+	if _, ok := k.get(wanted(key), now); !ok {
+		delete(k.sharers, wanted(key))
+	}
+	z := k.shared(wanted(key), now)
+	z.in[member] = entry{token: member, expires: now + ttl}
+	z.expires, z.forever = now+ttl, false
+	k.set(wanted(key), &entry{token: asking, expires: now + ttl})
+}
 
 // Give leaves a key with a TTL, whatever was there.
 func (k *Keyspace) Give(key, token string, ttl, now time.Duration) {

@@ -23,9 +23,11 @@ const (
 	heal
 	observe
 	raise
+	want
+	unwant
 )
 
-var verbs = [...]string{"acquire", "release", "extend", "force", "heal", "observe", "raise"}
+var verbs = [...]string{"acquire", "release", "extend", "force", "heal", "observe", "raise", "want", "unwant"}
 
 func (v verb) String() string { return verbs[v] }
 
@@ -44,6 +46,12 @@ var verbOf = map[*wire.Script]verb{
 // does returns what a command of package form does.
 func does(c *wire.Command) verb {
 	v := verbOf[c.Script]
+	switch _, is := form.Wanted(c.Key); {
+	case is && c.CleansUp():
+		return unwant
+	case is:
+		return want
+	}
 	if v == release && !c.CleansUp() {
 		return force
 	}
@@ -151,6 +159,8 @@ func (k *keyspace) do(c *wire.Command, now time.Duration, wall int64) wire.Value
 		return k.grantAll(c, now, wall)
 	case shares(c):
 		return k.share(c, now)
+	case does(c) == want, does(c) == unwant:
+		return k.wants(c, now)
 	}
 	held, ok := k.get(c.Key, now)
 	what, args, fenced := does(c), c.Args, c.Second != ""

@@ -19,14 +19,14 @@ type name struct {
 	waiters  []*waiter // that have not ended, in the order in which they came
 	waited   bool      // something has waited, or healed
 	timer    timer
-	second   time.Duration // in which spent is counted
-	spent    int           // nodes asked
-	ends     int           // waits that had ended before
-	free     time.Duration // since when the lock has been free, with all faults gone
-	served   int           // how many had been served by then
-	head     *waiter       // the first at that time
-	wrote    time.Duration // when the last wait of a writer ended
-	occupied time.Duration // since when somebody's data has been in the way, with all faults gone
+	second   time.Duration    // in which spent is counted
+	spent    int              // nodes asked
+	ends     int              // waits that had ended before
+	free     time.Duration    // since when the lock has been free, with all faults gone
+	served   int              // how many had been served by then
+	head     *waiter          // the first at that time
+	ended    [3]time.Duration // when the last wait for a lock of each kind ended
+	occupied time.Duration    // since when somebody's data has been in the way, with all faults gone
 }
 
 // mutex lets one after the other do something. Who sends the command of a round has it meanwhile, and may be held up.

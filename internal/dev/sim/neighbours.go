@@ -159,12 +159,16 @@ func (w *world) occupied(is func(s *server) bool) bool {
 }
 
 // checkOccupied checks that nobody waits for somebody's data.
-func (w *world) checkOccupied(q *name) {
+func (w *world) checkOccupied(q *name, head *waiter) {
 	holds := func(k *held) bool { return k.of.key == q.key && k.held() }
-	data := func(s *server) bool { e, ok := s.peek(q.key, s.now()); return ok && e.foreign && e.forever }
+	data := func(s *server) bool {
+		e, ok := s.peek(q.key, s.now())
+		_, ours := s.asking(q.key, s.now())
+		return ok && e.foreign && e.forever || head.kind().Several() && !ours && (!ok || e.token == head.kind().Mark())
+	}
 	if !w.occupied(data) || slices.ContainsFunc(w.locks, holds) || w.now < w.restAt+startOver {
 		q.occupied = w.now
 	}
 	w.check(w.now-q.occupied <= w.patience, "nobody waits for somebody's data", "client %d: waiter %d waits for %s",
-		q.client.number, q.waiters[0].number, q.key)
+		q.client.number, head.number, q.key)
 }

@@ -54,23 +54,25 @@ type Plan struct {
 // Step is one thing that is done at a time of the plan. If it does not apply (an
 // unlock by who holds nothing, for example) nothing happens.
 type Step struct {
-	At      time.Duration
-	Kind    StepKind
-	Client  int
-	Node    int // AllNodes: every one
-	Name    int
-	TTL     time.Duration // of an acquire or extend; of somebody's data, if it has one
-	Grace   time.Duration // of what is acquired
-	Auto    bool          // what is acquired is renewed
-	Read    bool          // what is acquired is a shared lock
-	Slots   uint16        // how many slots there are of what is acquired; 0: it has none
-	Crowd   int           // how many more come with one who waits
-	Detach  bool          // what a waiter gets it leaves to another client
-	For     time.Duration // how long a fault lasts, or a waiter keeps what it gets
-	Lose    float64       // share of what is on its way that a cut loses
-	All     int           // how many locks are taken at once, from that of Name on
-	passing bool          // who waits is one of those who come and go
-	Value   string        // what a key without a TTL holds; "": what no other key does
+	At     time.Duration
+	Kind   StepKind
+	Client int
+	Node   int // AllNodes: every one
+	Name   int
+	TTL    time.Duration // of an acquire or extend; of somebody's data, if it has one
+	Grace  time.Duration // of what is acquired
+	Auto   bool          // what is acquired is renewed
+	Read   bool          // what is acquired is a shared lock
+	Slots  uint16        // how many slots there are of what is acquired; 0: it has none
+	Crowd  int           // how many more come with one who waits
+	Detach bool          // what a waiter gets it leaves to another client
+	For    time.Duration // how long a fault lasts, or a waiter keeps what it gets
+	Lose   float64       // share of what is on its way that a cut loses
+	All    int           // how many locks are taken at once, from that of Name on
+	// Who comes again and again does so until Until, after a pause of less than Pause each time, and waits for as long as Patience; 0: for ever.
+	Until, Pause, Patience time.Duration
+	passing                bool   // who waits is one of those who come and go
+	Value                  string // what a key without a TTL holds; "": what no other key does
 }
 
 // AllNodes is the Node of a step that is about every one, such as when a client loses its
@@ -114,6 +116,7 @@ const (
 	AcquireAll  // a client takes several locks at once, or none
 	CounterData // somebody else keeps data on a node, in the place of a lock's counter
 	Beside      // likewise, in the place of what a writer sets that waits
+	Again       // a goroutine of a client waits for a lock again and again
 	Throng      // readers, or those who want a slot, come and go
 	Promote     // a replica takes a node's place, without what the node has done in the time before; it keeps its connections
 	Move        // the name of a node leads to another server; the former one goes on with those who are connected

@@ -32,6 +32,10 @@ func (p *Plan) reads(r *rand.Rand) {
 		p.onSomeNodes(r, Beside)
 	case 1:
 		p.throng(r, 0)
+	case 2:
+		if p.Tracking && !p.Fickle {
+			p.crowd(r)
+		}
 	}
 }
 
@@ -138,10 +142,10 @@ func byToken(a, b entry) int {
 	return 1
 }
 
-// asked reports whether a writer seems to wait for a key on the node.
-func (s *server) asked(key string) (by entry, is bool) {
-	e, ok := s.peek(wanted(key), s.now())
-	return e, ok && !e.forever && e.expires-s.now() <= maxWant
+// asked reports whether one that waits, or somebody's data, keeps out who comes for a lock of a kind on the node.
+func (s *server) asked(key string, kind form.Kind) bool {
+	by, ours := s.lowest(key, kind.Mark(), false, s.now())
+	return !ours || by.limit == 0
 }
 
 // keeps reports whether what a node holds under a token keeps others out, at rest: it is not about to be released.
@@ -153,33 +157,13 @@ func (w *world) keeps(token, key string) bool {
 // keepsOut reports whether those who share a lock on a node, or a writer that waits, keep others out, at rest, of another kind.
 func (s *server) keepsOut(key string, kind form.Kind) bool {
 	e, ok := s.peek(key, s.now())
-	_, asked := s.asked(key)
+	asked := kind.Several() && s.asked(key, kind)
 	if kind.Several() && (asked || !ok || form.KindOf(e.token) == kind) {
 		return asked
 	}
 	in := s.inside(key)
 	// One that nobody is in any more ends some time later.
 	return len(in) == 0 || slices.ContainsFunc(in, func(e entry) bool { return s.keeps(e.token, key) })
-}
-
-// checkAsked checks that nobody is kept out for a writer that waits no more.
-func (w *world) checkAsked() {
-	for name := range w.plan.Names {
-		key := key(name)
-		if !w.plan.Fencing || w.waitsFor(key) {
-			continue
-		}
-		dead := slices.ContainsFunc(w.clients, func(c *client) bool { return c.dead })
-		since := time.Duration(0)
-		for _, c := range w.clients {
-			since = max(since, c.name(key).wrote)
-		}
-		for _, s := range w.servers {
-			by, is := s.asked(key)
-			w.check(dead || !is || by.token != asking || by.born < w.restored || w.now-since < restTime, "a writer that waits no more keeps no readers out",
-				"node %d: for another %v", s.number, by.expires-s.now())
-		}
-	}
 }
 
 // checkShares holds what those who share locks have left on a node, at rest, to what they may leave.

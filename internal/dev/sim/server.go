@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
@@ -115,10 +116,11 @@ func (s *server) carryOut(c *conn, m message) wire.Value {
 		}
 	}
 	found.own, found.in = s.sharer(key, cmd.Token, s.now())
+	before := s.entries(cmd)
 	v := s.do(cmd, s.now(), s.clock.Now().UnixMicro())
 	if m.track {
 		s.track(c, key)
-		if shares(cmd) {
+		if cmd.Script == form.Scripts["share_look"] && !looksFor(cmd) {
 			s.track(c, wanted(key))
 		}
 	}
@@ -132,6 +134,10 @@ func (s *server) carryOut(c *conn, m message) wire.Value {
 	if s.trace != nil {
 		reply := cmd.Reply(&v)
 		s.log("node %d: %v of %s by client %d: %s", s.number, does(cmd), cmp.Or(cmd.Token, key), c.client.number, shown(&reply))
+	}
+	if _, is := form.Wanted(key); is {
+		s.doneWant(cmd, before)
+		return v
 	}
 	s.done(c, m, &found)
 	for i := range others {
@@ -167,13 +173,8 @@ func (s *server) find(key string) (f sight) {
 // done checks and notes what a command has done to a key.
 func (s *server) done(c *conn, m message, f *sight) {
 	after, is := s.peek(f.key, s.now())
-	switch {
-	case shares(m.cmd):
+	if shares(m.cmd) {
 		s.doneShared(m, f)
-		return
-	case m.cmd.Token == asking:
-		s.check(!f.was || f.token == asking || is && after == f.entry, "a key is changed by its owner only",
-			"node %d: %v of %s", s.number, does(m.cmd), f.key)
 		return
 	}
 	s.checkChange(m, c.line, f.key, f.entry, f.was, after, is)
@@ -260,7 +261,9 @@ func (s *server) trouble(step Step, c *client) {
 		s.set(key, &entry{token: "data", forever: step.TTL == 0, expires: s.now() + step.TTL, foreign: true})
 	case step.Kind == Beside && s.up:
 		s.log("node %d: somebody keeps data in the place of %s", s.number, wanted(key))
-		s.set(wanted(key), &entry{token: "data", forever: true, foreign: s.chance(s.number, 23)&1 == 0})
+		s.data[wanted(key)] = true
+		delete(s.sharers, wanted(key))
+		s.set(wanted(key), &entry{token: "data", forever: true, foreign: true})
 	case step.Kind == CounterData && s.up:
 		s.log("node %d: somebody keeps data in the place of the counter of %s", s.number, key)
 		s.counters[key] = counter{foreign: true}

@@ -10,11 +10,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-const (
-	asking  = "|wanted" // what the key beside a key holds while a writer waits for it
-	maxWant = 3 * time.Second
-)
-
 // isMark reports whether what a key holds says that some share it: readers, or those with a slot.
 func isMark(token string) bool { return form.KindOf(token).Several() }
 
@@ -27,9 +22,6 @@ type sharers struct {
 
 // shares reports whether a command is about those who share a key.
 func shares(c *wire.Command) bool { return c.Shares || c.Script == form.Scripts["share_look"] }
-
-// wanted is the key by which a writer says that it waits for another key.
-func wanted(key string) string { return "{" + key + "}:wanted" }
 
 // slots returns the key that has the slots of a key.
 func slots(key string) string { return "{" + key + "}:slots" }
@@ -172,7 +164,7 @@ func (k *keyspace) share(c *wire.Command, now time.Duration) wire.Value {
 	}
 	switch what {
 	case acquire:
-		return v.enter(args[1], millis(args[2]), args[3:])
+		return v.enter(args[1] != "", args[2], millis(args[3]), args[4:])
 	case extend:
 		return v.stay(args[1], millis(args[2]), args[3:])
 	}
@@ -191,8 +183,12 @@ func (v *visit) purge() {
 }
 
 // enter carries out an acquire.
-func (v *visit) enter(token string, ttl time.Duration, of []string) wire.Value {
-	if asked := v.pttl(wanted(v.key), v.now); asked >= 0 && asked <= maxWant.Milliseconds() {
+func (v *visit) enter(pass bool, token string, ttl time.Duration, of []string) wire.Value {
+	first, ours := v.lowest(v.key, v.mark, pass, v.now)
+	switch {
+	case !ours:
+		return foreign
+	case first.limit == 0:
 		return number(0)
 	}
 	if _, in := v.who.in[token]; in {
@@ -200,8 +196,12 @@ func (v *visit) enter(token string, ttl time.Duration, of []string) wire.Value {
 	}
 	slot, limit, start := int64(0), int64(0), int64(0)
 	if v.slots != nil {
-		if limit, start = whole(of[0]), whole(of[1]); v.marked && v.who.living(v.now) >= limit {
+		limit, start = whole(of[0]), whole(of[1])
+		switch inside := v.who.living(v.now); {
+		case v.marked && inside >= limit:
 			return number(-4)
+		case v.marked && inside >= first.limit:
+			return number(0)
 		}
 	}
 	v.purge()
@@ -350,7 +350,16 @@ func (v *visit) leave(token string, at []string) wire.Value {
 
 // lookAt carries out an observation.
 func (k *keyspace) lookAt(key string, args []string, now time.Duration) wire.Value {
-	kept := k.pttl(wanted(key), now)
+	by, left := asks{}, int64(0)
+	if args[2] == "" {
+		ours := false
+		if by, ours = k.lowest(key, args[0], args[1] != "", now); !ours && len(args) < 5 {
+			return foreign
+		}
+		if by.entry != "" {
+			left = (by.ends - now).Milliseconds()
+		}
+	}
 	held, ok := k.get(key, now)
 	in, own, slot := []entry(nil), int64(-1), int64(-1)
 	slotOf := func(token string) int64 {
@@ -367,11 +376,11 @@ func (k *keyspace) lookAt(key string, args []string, now time.Duration) wire.Val
 			if e.expires >= now {
 				in = append(in, e)
 			}
-			if len(args) > 1 && e.token == args[1] && e.expires >= now {
+			if e.token == args[2] && e.expires >= now {
 				own, slot = (e.expires - now).Milliseconds(), slotOf(e.token)
 			}
 		}
-	case !ok && kept < 0:
+	case !ok && by.entry == "":
 		return null
 	}
 	slices.SortFunc(in, func(a, b entry) int {
@@ -385,10 +394,14 @@ func (k *keyspace) lookAt(key string, args []string, now time.Duration) wire.Val
 	if ok {
 		text = wire.Value{Kind: '$', Text: []byte(token.Join(held.token, held.number))}
 	}
-	items := []wire.Value{text, number(k.pttl(key, now)), number(kept), number(int64(len(in))), number(first), number(own), number(slot)}
-	if len(args) > 3 {
-		from := min(int(whole(args[3])), len(in))
-		for _, e := range in[from:min(from+int(whole(args[2])), len(in))] {
+	entry := null
+	if by.entry != "" {
+		entry = wire.Value{Kind: '$', Text: []byte(by.entry)}
+	}
+	items := []wire.Value{text, number(k.pttl(key, now)), entry, number(left), number(int64(len(in))), number(first), number(own), number(slot)}
+	if len(args) > 4 {
+		from := min(int(whole(args[4])), len(in))
+		for _, e := range in[from:min(from+int(whole(args[3])), len(in))] {
 			items = append(items, wire.Value{Kind: '$', Text: []byte(e.token)}, number((e.expires - now).Milliseconds()), number(slotOf(e.token)))
 		}
 	}

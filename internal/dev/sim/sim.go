@@ -34,7 +34,7 @@ func Trace(p Plan) []string {
 }
 
 func run(p Plan, trace *[]string, recorded bool) *Violation {
-	w := &world{plan: p, trace: trace, recorded: recorded, rounds: map[life]*round{}, patience: shortPatience}
+	w := &world{plan: p, trace: trace, recorded: recorded, rounds: map[life]*round{}, turned: map[string][]turns{}, patience: shortPatience}
 	for i := range p.Nodes {
 		w.servers = append(w.servers, newServer(w, i))
 	}
@@ -43,7 +43,7 @@ func run(p Plan, trace *[]string, recorded bool) *Violation {
 	}
 	for _, s := range p.Steps {
 		at := warmUp + s.At
-		w.restAt = max(w.restAt, at+s.For)
+		w.restAt = max(w.restAt, at+s.For, warmUp+s.Until)
 		w.at(at, func() { w.step(s) })
 	}
 	w.at(w.restAt, w.rest)

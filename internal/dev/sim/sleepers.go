@@ -42,11 +42,11 @@ func (w *world) checkSleepers() bool {
 }
 
 func (w *world) checkSleeper(q *name) {
-	w.checkOccupied(q)
 	head := q.waiters[0]
 	if calls := q.lock.Waiting(); len(calls) > 0 {
 		head = calls[0].Of.(*waiter)
 	}
+	w.checkOccupied(q, head)
 	blocked := w.blocked(q.key, head.want())
 	if blocked && w.now > w.restAt+enough {
 		for _, o := range slices.Clone(q.waiters) {

@@ -52,6 +52,14 @@ func (p *Plan) slots(r *rand.Rand) {
 		p.throng(r, limits[0])
 	case 2, 3:
 		p.clash(r, limits)
+	case 4:
+		if p.Tracking && !p.Fickle {
+			p.limits(r)
+		}
+	case 5:
+		if p.Tracking && !p.Fickle {
+			p.kinds(r)
+		}
 	}
 }
 
@@ -157,6 +165,9 @@ func (s *server) free(key string, free []int) {
 				taken[e.number] = true
 			}
 		}
+	}
+	if by, _ := s.lowest(key, form.KindSlot.Mark(), false, s.now()); int64(len(taken)) >= by.limit {
+		return // one with a lower limit waits
 	}
 	for slot := range free {
 		if len(taken) < len(free) && !taken[uint64(1+slot)] {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/form"
@@ -33,7 +34,9 @@ func (s *server) greet(c, before *conn) {
 
 // track has the next change of a key pushed.
 func (s *server) track(c *conn, key string) {
-	s.tracked[key] = append(s.tracked[key], c)
+	if !slices.Contains(s.tracked[key], c) {
+		s.tracked[key] = append(s.tracked[key], c)
+	}
 	s.lapse(key)
 }
 

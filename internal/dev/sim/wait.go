@@ -23,10 +23,13 @@ type waiter struct {
 	first     bool   // it has had no place in the queue before its round
 	cancelled bool
 	ended     bool
+	onEnded   func() // nil: nothing follows
+	came      turns  // those of others by then
+	before    int    // how many waited here then
 }
 
 // wait begins a Lock.
-func (c *client) wait(s Step) {
+func (c *client) wait(s Step) *waiter {
 	n := c.name(key(s.Name))
 	c.comers++
 	if !s.passing {
@@ -34,9 +37,11 @@ func (c *client) wait(s Step) {
 	}
 	w := &waiter{Step: s, queue: n, number: c.comers}
 	w.call = lock.Call{Want: s.want(), Of: w}
+	w.came, w.before = n.others(), len(n.waiters)
 	c.log("client %d: waiter %d comes for %s", c.number, w.number, n.key)
 	n.waiters, n.waited = append(n.waiters, w), true
 	n.do(w.join)
+	return w
 }
 
 func (c *client) atRandom(below time.Duration) time.Duration {
@@ -97,6 +102,7 @@ func (w *waiter) take(r *round) {
 // got ends a wait with the lock.
 func (w *waiter) got(how string) {
 	w.end(how)
+	w.queue.checkTurn(w)
 	for _, o := range w.queue.waiters {
 		// Those who share it have their rounds side by side, and beside that of a writer that has come later.
 		w.queue.client.check(o.number > w.number || o.cancelled || o.kind().Several() && (w.kind().Several() || o.tried),
@@ -130,7 +136,8 @@ func (w *waiter) leave() {
 // refuse ends a wait, as the lock cannot become free.
 func (w *waiter) refuse() {
 	n, c := w.queue, w.queue.client
-	c.check(c.occupied(func(s *server) bool { return s.data[n.key] }), "a wait ends only if somebody's data leaves no majority",
+	data := func(s *server) bool { return s.data[n.key] || w.kind().Several() && s.data[wanted(n.key)] }
+	c.check(c.occupied(data), "a wait ends only if somebody's data leaves no majority",
 		"client %d: that for %s", c.number, n.key)
 	w.end("finds somebody's data")
 }
@@ -145,7 +152,8 @@ func (w *waiter) end(how string) {
 	if !w.passing {
 		c.served++
 	}
-	if !w.kind().Several() {
-		w.queue.wrote = c.now
+	w.queue.ended[w.kind()] = c.now
+	if w.onEnded != nil {
+		w.onEnded()
 	}
 }

@@ -38,6 +38,8 @@ type world struct {
 	lapsed bool    // a key has gone before its time
 	forced bool    // likewise, as a client wanted it
 	rushed bool    // others have taken a lock in turn
+
+	turned map[string][]turns // by client: of each key
 }
 
 // life is one life of a key: what an acquire begins.

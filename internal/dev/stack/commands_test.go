@@ -52,6 +52,10 @@ func (s *server) execute(p *peer, args []string) string {
 		return s.setAll(p, args)
 	case len(args) >= 5 && runs(args, sharedBy...) != nil:
 		return s.share(p, args)
+	case len(args) == 6 && runs(args, "share_want") != nil:
+		return s.want(p, args)
+	case len(args) == 3 && args[0] == "ZREM":
+		return s.unwant(p, args[1], args[2])
 	case len(args) >= 5 && (args[0] == "EVAL" || args[0] == "EVALSHA") && args[2] == "1":
 		return s.eval(p, args)
 	}
@@ -192,7 +196,7 @@ func (s *server) extend(p *peer, key string, e entry, millis string) string {
 	ends := time.Now().Add(s.millis(millis))
 	id := fmt.Sprintf("%s %s %v", e.token, millis, p.from) // each has a TTL of its own, see client.extend, but those of renewals
 	_, renewed := s.run.renewed.Load(e.token)
-	if renewed = renewed || s.millis(millis) == s.run.plan.ttl; s.longer[id] && !renewed && e.token != wanted {
+	if renewed = renewed || s.millis(millis) == s.run.plan.ttl; s.longer[id] && !renewed {
 		s.run.violate("server %d carried the extension of %s by %s ms out twice", s.number, e.token, millis)
 	}
 	s.longer[id] = true
@@ -214,7 +218,7 @@ func (s *server) millis(text string) time.Duration {
 
 // checkOwner checks that a command is of the client that drew its token, unless that has left the lock to another.
 func (s *server) checkOwner(p *peer, token string) {
-	if !p.from.drew(token) && !s.run.isLeft(token) && token != wanted {
+	if !p.from.drew(token) && !s.run.isLeft(token) {
 		s.run.violate("server %d was sent the token %s by %v", s.number, token, p.from)
 	}
 }

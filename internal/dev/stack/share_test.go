@@ -2,7 +2,9 @@ package stack_test
 
 import (
 	"fmt"
+	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -10,7 +12,6 @@ import (
 const (
 	readers = "|shared"
 	slots   = "|slots"
-	wanted  = "|wanted"
 )
 
 // sharedBy are the scripts of those who share a key.
@@ -27,15 +28,21 @@ func (s *server) share(p *peer, args []string) string {
 		s.run.violate("server %d was sent the wrong arguments by %v: %q", s.number, p.from, args[2:])
 		return "-ERR wrong number of arguments\r\n"
 	}
-	q := sharing{args[3], args[3+n], args[4+n], args[5+n:]}
+	q := sharing{key: args[3], mark: args[3+n], rest: args[4+n:]}
+	if asks := script == scripts["share_acquire"] || script == scripts["share_look"]; asks {
+		q.passes, q.rest = q.rest[0] != "", q.rest[1:]
+	}
+	q.token, q.rest = q.rest[0], q.rest[1:]
 	defer s.observedLocked(p, q.key) // it is read last
 	e, held := s.getLocked(q.key)
 	if !held {
 		s.sharers[q.key], s.slots[q.key] = map[string]time.Time{}, map[string]int{}
 	}
 	if script == scripts["share_look"] {
-		s.observedLocked(p, args[5])
-		return s.look(p, &q, args[5])
+		if q.token == "" {
+			s.observedLocked(p, args[5])
+		}
+		return s.look(p, &q)
 	}
 	s.checkOwner(p, q.token)
 	if held && e.token != q.mark {
@@ -59,7 +66,63 @@ func (s *server) share(p *peer, args []string) string {
 // sharing is a script of one who shares a key, or wants to.
 type sharing struct {
 	key, mark, token string
+	passes           bool
 	rest             []string
+}
+
+// want adds the entry of one that waits.
+func (s *server) want(p *peer, args []string) string {
+	if !s.knows(args, scripts["share_want"]) {
+		return noScript
+	}
+	key, entered, ends := args[3], args[4], time.Now().Add(s.millis(args[5]))
+	s.checkProcess(p, entered)
+	if _, held := s.getLocked(key); !held {
+		s.sharers[key] = map[string]time.Time{}
+	}
+	s.sharers[key][entered] = ends
+	s.keys[key] = entry{"entries", ends}
+	s.changedLocked(p, key)
+	return ":1\r\n"
+}
+
+// unwant removes the entry of one that waits.
+func (s *server) unwant(p *peer, key, entered string) string {
+	s.checkProcess(p, entered)
+	e, held := s.getLocked(key)
+	if _, in := s.sharers[key][entered]; !in || !held {
+		return ":0\r\n"
+	}
+	delete(s.sharers[key], entered)
+	if s.keys[key] = e; len(s.sharers[key]) == 0 {
+		delete(s.keys, key)
+	}
+	s.changedLocked(p, key)
+	return ":1\r\n"
+}
+
+// checkProcess checks that an entry is that of who sends it.
+func (s *server) checkProcess(p *peer, entered string) {
+	if of := strings.Split(entered, "|"); len(of) < 2 || of[1] != p.from.owner() {
+		s.run.violate("server %d was sent the entry %s by %v", s.number, entered, p.from)
+	}
+}
+
+// waits returns the entry with the lowest limit, when it ends, and the limit.
+func (s *server) waits(q *sharing) (lowest string, ends time.Time, limit int) {
+	key := "{" + q.key + "}:wanted"
+	if _, held := s.getLocked(key); !held {
+		return "", ends, math.MaxInt
+	}
+	limit = math.MaxInt
+	for _, entered := range s.sharing(key) {
+		text, kind, _ := strings.Cut(entered, "|")
+		_, kind, _ = strings.Cut(kind, "|")
+		if n := s.natural(text); n < limit && (n > 0 || !q.passes && "|"+kind != q.mark) {
+			lowest, ends, limit = entered, s.sharers[key][entered], n
+		}
+	}
+	return lowest, ends, limit
 }
 
 // enter lets one in.
@@ -69,13 +132,17 @@ func (s *server) enter(p *peer, q *sharing) string {
 	}
 	s.owned[q.token] = true
 	slot := 0
-	if _, asked := s.getLocked("{" + q.key + "}:wanted"); asked {
+	_, _, most := s.waits(q)
+	if most == 0 {
 		return ":0\r\n"
 	}
 	if q.mark == slots {
 		limit := s.natural(q.rest[1])
-		if len(s.slots[q.key]) >= limit {
+		switch in := len(s.slots[q.key]); {
+		case in >= limit:
 			return ":-4\r\n"
+		case in >= most:
+			return ":0\r\n"
 		}
 		for slot = s.natural(q.rest[2]); s.taken(q.key, slot); {
 			slot = (slot + 1) % limit
@@ -166,18 +233,22 @@ func (s *server) leave(p *peer, q *sharing) string {
 }
 
 // look tells what a key holds, and about one of those who share it.
-func (s *server) look(p *peer, q *sharing, asked string) string {
+func (s *server) look(p *peer, q *sharing) string {
 	e, held := s.getLocked(q.key)
-	w, waits := s.getLocked(asked)
-	if !held && !waits {
+	asked, until := "", time.Now()
+	if q.token == "" {
+		asked, until, _ = s.waits(q)
+	}
+	if !held && asked == "" {
 		return p.null()
 	}
-	value, left, kept, own, first, slot := p.null(), int64(-2), int64(-2), int64(-1), int64(-1), -1
+	value, left, entered, own, first, slot := p.null(), int64(-2), p.null(), int64(-1), int64(-1), -1
 	if held {
 		value, left = fmt.Sprintf("$%d\r\n%s\r\n", len(e.token), e.token), time.Until(e.ends).Milliseconds()
 	}
-	if waits {
-		kept = time.Until(w.ends).Milliseconds()
+	kept := int64(0)
+	if asked != "" {
+		entered, kept = fmt.Sprintf("$%d\r\n%s\r\n", len(asked), asked), time.Until(until).Milliseconds()
 	}
 	in := s.sharing(q.key)
 	for _, token := range in {
@@ -191,7 +262,7 @@ func (s *server) look(p *peer, q *sharing, asked string) string {
 			}
 		}
 	}
-	return fmt.Sprintf("*7\r\n%s:%d\r\n:%d\r\n:%d\r\n:%d\r\n:%d\r\n:%d\r\n", value, left, kept, len(in), first, own, slot)
+	return fmt.Sprintf("*8\r\n%s:%d\r\n%s:%d\r\n:%d\r\n:%d\r\n:%d\r\n:%d\r\n", value, left, entered, kept, len(in), first, own, slot)
 }
 
 // sharing returns the tokens of those who share a key, and lastOf when the last of their leases ends.

@@ -35,6 +35,7 @@ var scripts = []script{
 	{"share_extend", "share_extend", "sharers", nil},
 	{"share_release", "share_release", "sharers", nil},
 	{"share_look", "share_look", "sharers", nil},
+	{"share_want", "share_want", "sharers", nil},
 	{"joined", "joined", "", []string{"fenced_acquire", "fenced_release"}},
 	{"first_acquire", "acquire", "prove", nil},
 	{"first_fenced_acquire", "fenced_acquire", "prove", nil},

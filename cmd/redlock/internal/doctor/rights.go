@@ -43,7 +43,7 @@ var aclLines = []aclLine{
 	connectionLine: {"databases and client names", "+select +client|setname",
 		"URLs with a database, or the option pool.WithClientName, do not connect."},
 	sharedLine: {"shared locks and slots", "~{%s*}:sharers ~{%s*}:wanted ~{%s*}:slots +time +pexpireat +zadd +zrem +zremrangebyscore +zcard +zcount +zscore +zrangebyscore +zrevrange",
-		"Shared locks and slots are rejected; without the right to the key of waiting writers these may wait for ever."},
+		"Shared locks and slots are rejected; without the right to the key of waiting processes, writers may wait for ever."},
 }
 
 // stampKeys is the rule for the stamps of nodes.
@@ -113,7 +113,8 @@ func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) {
 		{sharedLine, "+zadd", allSharers, []string{"ZADD", sharers, "1", "doctor"}},
 		{sharedLine, "+pexpireat", allSharers, []string{"PEXPIREAT", sharers, soon}},
 		{sharedLine, "+zscore", allSharers, []string{"ZSCORE", sharers, "doctor"}},
-		{sharedLine, "+zcount", allWanted, []string{"ZCOUNT", wanted, "0", "1"}},
+		{sharedLine, "+zcount", allSharers, []string{"ZCOUNT", sharers, "0", "1"}},
+		{sharedLine, "+zrem", allWanted, []string{"ZREM", wanted, "doctor"}},
 		{sharedLine, "+zcard", allSlots, []string{"ZCARD", slots}},
 		{sharedLine, "+zrangebyscore", allSharers, []string{"ZRANGEBYSCORE", sharers, "0", "1"}},
 		{sharedLine, "+zrevrange", allSharers, []string{"ZREVRANGE", sharers, "0", "0"}},

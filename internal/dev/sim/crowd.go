@@ -1,0 +1,122 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/form"
+)
+
+// crowd makes a plan in which writers of some clients come again and again, some of them with little patience, and readers beside them.
+func (p *Plan) crowd(r *rand.Rand) {
+	p.Steps, p.Names, p.Handoff, p.Guard = nil, 1, 0, 0
+	until := 500*time.Millisecond + upTo(r, 500*time.Millisecond)
+	come := func(client, n int, s Step) {
+		s.Kind, s.Client, s.Until, s.TTL = Again, client, until, time.Second
+		for range n {
+			s.At = upTo(r, 20*time.Millisecond)
+			p.Steps = append(p.Steps, s)
+		}
+	}
+	come(r.IntN(p.Clients), 1, Step{For: time.Millisecond + upTo(r, 4*time.Millisecond), Pause: 20 * time.Millisecond})
+	come(r.IntN(p.Clients), 4, Step{Read: true, For: 10*time.Millisecond + upTo(r, 30*time.Millisecond), Pause: time.Millisecond})
+	writers := r.IntN(2) // without a pause, so that there is always one that waits
+	for client := range p.Clients {
+		hold, pause := time.Millisecond+upTo(r, 4*time.Millisecond), pick(r, time.Microsecond, 50*time.Millisecond)
+		come(client, 2*writers, Step{For: hold, Pause: time.Microsecond})
+		come(client, r.IntN(3), Step{For: hold, Pause: pause})
+		come(client, r.IntN(3), Step{For: hold, Pause: pause, Patience: 10*time.Millisecond + upTo(r, 50*time.Millisecond)})
+		come(client, r.IntN(5), Step{Read: true, For: 5*time.Millisecond + upTo(r, 40*time.Millisecond), Pause: pause})
+	}
+}
+
+// kinds makes a plan in which readers and those who want slots come again and again.
+func (p *Plan) kinds(r *rand.Rand) {
+	p.Steps, p.Names, p.Handoff, p.Guard = nil, 1, 0, 0
+	s := Step{Kind: Again, TTL: time.Second, Until: 300*time.Millisecond + upTo(r, 300*time.Millisecond)}
+	for range 3 + r.IntN(8) {
+		s.At, s.Client, s.Read, s.Slots = upTo(r, 20*time.Millisecond), r.IntN(p.Clients), r.IntN(2) == 0, 0
+		if !s.Read {
+			s.Slots = uint16(1 + r.IntN(3))
+		}
+		s.For, s.Pause = time.Millisecond+upTo(r, 20*time.Millisecond), pick(r, time.Microsecond, 20*time.Millisecond)
+		p.Steps = append(p.Steps, s)
+	}
+}
+
+// limits makes a plan in which those who want slots come again and again, and one client thinks that there are fewer than the others do.
+func (p *Plan) limits(r *rand.Rand) {
+	p.Steps, p.Names, p.Handoff, p.Guard = nil, 1, 0, 0
+	low := uint16(1 + r.IntN(3))
+	s := Step{Kind: Again, TTL: time.Second, Slots: low, Until: time.Second + upTo(r, time.Second), Pause: time.Millisecond}
+	for range 1 + r.IntN(2) {
+		s.At, s.For = upTo(r, 20*time.Millisecond), 5*time.Millisecond+upTo(r, 20*time.Millisecond)
+		p.Steps = append(p.Steps, s)
+	}
+	s.Slots += uint16(1 + r.IntN(2))
+	for range 2 * s.Slots {
+		s.At, s.For, s.Client = upTo(r, 20*time.Millisecond), 5*time.Millisecond+upTo(r, 20*time.Millisecond), 1+r.IntN(p.Clients-1)
+		p.Steps = append(p.Steps, s)
+	}
+}
+
+// again has a goroutine wait for a lock again and again.
+func (c *client) again(s Step) {
+	if c.now > warmUp+s.Until {
+		return
+	}
+	w := c.wait(s)
+	w.onEnded = func() {
+		pause := c.atRandom(s.Pause)
+		if !w.cancelled {
+			pause += s.For
+		}
+		c.after(pause, func() { c.again(s) })
+	}
+	if s.Patience > 0 {
+		c.after(s.Patience, w.cancel)
+	}
+}
+
+const (
+	// maxOthers is how many locks others get at most, for each that comes again and again, while one waits.
+	maxOthers = 18
+	// maxWriters is how many writers are let in at most while one that shares the lock is the first that waits in its client: as many as a
+	// client takes in a row, for each client, and those after which it passes by writers that wait, thrice.
+	maxWriters = 3
+)
+
+// turns counts the locks that a client has got by waiting, by kind.
+type turns [3]int
+
+// others returns the turns of all other clients.
+func (n *name) others() (all turns) {
+	for i, t := range n.client.turned[n.key] {
+		if i != n.client.number {
+			for kind, wins := range t {
+				all[kind] += wins
+			}
+		}
+	}
+	return all
+}
+
+// checkTurn checks that one that comes again and again gets its lock when others have got some, and counts it.
+func (n *name) checkTurn(w *waiter) {
+	c := n.client
+	if w.Kind == Again {
+		writers, all, callers := 0, 0, len(c.plan.Steps)
+		for kind, wins := range n.others() {
+			if all += wins - w.came[kind]; kind == int(form.KindExclusive) {
+				writers = all
+			}
+		}
+		c.check(all <= maxOthers*callers, "one that waits has its turn", "client %d: waiter %d has waited for %d of %d callers", c.number, w.number, all, callers)
+		c.check(writers <= maxWriters*(8+6*c.plan.Clients) || !w.kind().Several() || w.before > 0, "one that shares has its turn beside writers",
+			"client %d: waiter %d has waited for %d writers", c.number, w.number, writers)
+	}
+	if c.turned[n.key] == nil {
+		c.turned[n.key] = make([]turns, c.plan.Clients)
+	}
+	c.turned[n.key][c.number][w.kind()]++
+}
