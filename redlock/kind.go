@@ -27,8 +27,8 @@ func (l *Lock) Kind() Kind { return Kind(l.held.First.Want.Kind.String()) }
 //
 // A reader waits behind the writers that came before it. While a writer waits, nobody else gets a shared lock, and the
 // readers that already have one keep it. A reader that has seen eight writers in turn no longer waits behind further
-// writers. If no writer waits, readers do not wait for each other. A call that does not wait returns [ErrTaken] also while
-// a writer waits ([nodeerr.ErrWanted]).
+// writers. If no writer waits, readers do not wait for each other. A call that does not wait returns [ErrTaken] also
+// while a writer waits ([nodeerr.ErrWanted]).
 //
 // Everything else is the same for shared locks. Each has a token and a TTL of its own, and is extended, renewed, lost,
 // detached and unlocked by itself. But it has no fencing token, so [Lock.Fence] is 0: a resource that checks fences

@@ -10,8 +10,8 @@ import (
 )
 
 // Demand is the demand of a waiting process on the sharers of a key: how many of them there may be. Sharers that there
-// are stay. The process says its demand with an entry in the zset {key}:wanted, and only that process removes the entry.
-// The entry ends by itself 3 seconds after it was last said.
+// are stay. The process says its demand with an entry in the zset {key}:wanted, and only that process removes the
+// entry. The entry ends by itself 3 seconds after it was last said.
 type Demand struct {
 	// Limit is how many may share the key. A writer wants 0, as does a process that waits while locks of another kind are
 	// in its way.
@@ -58,8 +58,8 @@ func wantCommand(key, process string, d Demand) *wire.Command {
 	return &wire.Command{Key: companion(key, behindWanted), Token: d.entry(process), Parse: parseCode}
 }
 
-// Wanted reports whether a key is that of the entries of the waiting processes. of is the key that they wait for, or key
-// itself if the result is is false.
+// Wanted reports whether a key is that of the entries of the waiting processes. of is the key that they wait for, or
+// key itself if the result is is false.
 func Wanted(key string) (of string, is bool) {
 	of, is = strings.CutSuffix(key, behindWanted)
 	if !is || !strings.HasPrefix(of, beforeKey) {

@@ -108,8 +108,8 @@ func (q *queue) sight() wire.Sight {
 	return q.sightOf(q.line.calls[0])
 }
 
-// sightOf returns what decides which locks are in the way of a call. Waiting processes with limit 0 are not in its way if
-// the call shares the lock and has seen enough writers since it came.
+// sightOf returns what decides which locks are in the way of a call. Waiting processes with limit 0 are not in its way
+// if the call shares the lock and has seen enough writers since it came.
 func (q *queue) sightOf(c *Call) wire.Sight {
 	s := c.Want.sight()
 	s.Pass = c.Want.Kind.Several() && q.view.writers.count-c.writers >= passAfter

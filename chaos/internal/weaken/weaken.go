@@ -36,7 +36,7 @@ var own = []mutation.Mutation{
 	{Name: "any-slot-counts", Rule: "the nodes of a majority have granted the same slot",
 		File: "internal/quorum/slot.go", Was: "a.slots = true", Is: "a.slots = false"},
 	{Name: "one-slot-more", Rule: "a node grants as many locks as slots",
-		File: scripts, Was: "'+inf') >= limit then", Is: "'+inf') > limit then"},
+		File: scripts, Was: "inside >= math.min(limit, most) then", Is: "inside > math.min(limit, most) then"},
 	{Name: "no-quarantine", Rule: "a server that has restarted does not vote until all that it may have granted is over",
 		File: "internal/wire/guard.go", Was: "if g.why == nil && left == 0 {", Is: "if true {"},
 	{Name: "stale-fence-on-redis", Rule: "Redis refuses a write with a fence that is lower than the highest one",
