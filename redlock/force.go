@@ -3,6 +3,7 @@ package redlock
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/engine"
@@ -50,8 +51,9 @@ type Removal struct {
 //
 // ForceUnlock looks at all nodes first, and then deletes on each node only the value that it has seen there. So a
 // deletion that arrives late does not delete the key of a later holder. The exception is a client of another kind that
-// uses the same value again. ForceUnlock ends shared locks and slots one by one, as [Locker.Inspect] shows them. One
-// that comes meanwhile stays. It also deletes a mark without sharers. The call is logged at level Warn.
+// uses the same value again. ForceUnlock ends shared locks and slots one by one, and looks again until all are gone.
+// Meanwhile the nodes grant no further ones. If ctx ends first, the Removal has the ones that were ended. It also
+// deletes a mark without sharers. The call is logged at level Warn.
 //
 // The error is nil if a majority of the nodes no longer holds the value that was seen there, or held nothing. Otherwise
 // it is a [*QuorumError] with the reason of every node, joined with ctx.Err() if ctx ended first. It matches
@@ -69,8 +71,7 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *Removal
 	if ctx.Err() != nil {
 		return nil, failed(opForceUnlock, name, ended(ctx))
 	}
-	answers := l.engine.Observe(ctx, req.key, false)
-	deleted := l.remove(ctx, req.key, l.state(name, answers), answers)
+	deleted, answers := l.removeAll(ctx, req.key, name)
 	removed = &Removal{
 		name, deleted.Verdict, deleted.Kind, deleted.Token, deleted.Metadata, deleted.Fence, deleted.Sharers, deleted.Nodes,
 	}
@@ -90,6 +91,44 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *Removal
 		}
 	}
 	return removed, l.unanswered(ctx, opForceUnlock, name, reason, answers)
+}
+
+// removeAll deletes all that is under a key, and returns a LockState of the deletions. If several holders share the
+// lock, there may be more of them than one observation shows. The answers are about the last deletions.
+func (l *Locker) removeAll(ctx context.Context, key, name string) (deleted *LockState, answers []engine.Answer) {
+	several := func(a engine.Answer) bool { return a.Kind.Several() }
+	more := func(a engine.Answer) bool { return len(a.Sharers) == engine.MostSharers }
+	answers = l.engine.Observe(ctx, key, false)
+	if !slices.ContainsFunc(answers, several) {
+		return l.remove(ctx, key, l.state(name, answers), answers), answers
+	}
+	defer l.engine.Bar(key, false)
+	for goOn := true; goOn; {
+		l.engine.Bar(key, true)
+		answers = l.engine.Observe(ctx, key, false)
+		for i := range answers {
+			answers[i].WriterWaits = false // it is this call that bars the key
+		}
+		goOn = slices.ContainsFunc(answers, more)
+		next := l.remove(ctx, key, l.state(name, answers), answers)
+		goOn = goOn && ctx.Err() == nil && len(next.Sharers) > 0
+		if deleted != nil {
+			next = joined(deleted, next)
+		}
+		deleted = next
+	}
+	return deleted, answers
+}
+
+// joined returns the LockState of two deletions of the holders that share a lock.
+func joined(first, second *LockState) *LockState {
+	for i := range second.Nodes {
+		before, n := &first.Nodes[i], &second.Nodes[i]
+		if n.Sharers = append(before.Sharers, n.Sharers...); before.Held {
+			n.Held, n.Kind, n.TTL, n.Err = true, before.Kind, before.TTL, nil
+		}
+	}
+	return NewLockState(second.Name, second.Nodes)
 }
 
 // remove deletes the values that were observed on the nodes, and returns a LockState of the deletions. It replaces each

@@ -184,6 +184,9 @@ func TestForceUnlock_LeavesTheReadersWhoComeMeanwhile(t *testing.T) {
 		c.shared("name", 2)
 		ended, release := c.stalledForce("name")
 		unlock(t, left)
+		_, err := c.locker().TryLock(t.Context(), "name", redlock.Shared())
+		_ = c.refused(err, redlock.ErrTaken, nodeerr.ErrWanted)
+		c.doAll("DEL", "{name}:wanted") // as if the nodes had not been told
 		later := read(t, c.locker(), "name")
 		c.shared("name", 2)
 		release()

@@ -190,6 +190,37 @@ func TestInspect_ReadsAllPagesUpToItsBound(t *testing.T) {
 	})
 }
 
+// 5,000 holders are more than are read at a time, and others try to come meanwhile.
+func TestForceUnlock_EndsAllThatShareALock(t *testing.T) {
+	onServers(t, 3, func(t *testing.T, c *cluster) {
+		locker, other := c.locker(), c.locker()
+		c.crowd("name", 5000)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		come := beside(func() error {
+			for ctx.Err() == nil {
+				_, _ = other.TryLock(ctx, "name", redlock.Shared(), redlock.TTL(10*time.Second))
+			}
+			return nil
+		})
+		removed, err := locker.ForceUnlock(t.Context(), "name")
+		cancel()
+		require.NoError(t, err)
+		require.NoError(t, receive(t, come, "the end"))
+		require.Equal(t, redlock.VerdictHeld, removed.Verdict)
+		require.GreaterOrEqual(t, len(removed.Sharers), 5000)
+		tokens := map[string]bool{}
+		for _, s := range removed.Sharers {
+			tokens[s.Token] = true
+		}
+		require.Len(t, tokens, len(removed.Sharers), "each of them once")
+		c.eventuallyWaiting("name", 0)
+		_, err = locker.ForceUnlock(t.Context(), "name") // and what came afterwards
+		require.NoError(t, err)
+		unlock(t, take(t, locker, "name"))
+	})
+}
+
 // The danger: those who leave while a page is on its way move others to the page before, which was read.
 func TestInspect_MissesNobodyThoughOthersLeave(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,7 @@ func (a *Answer) shared() bool {
 }
 
 // The holders that share a lock are read in pages. Each page begins with the last holders of the page before, because
-// some may leave meanwhile. At most MostSharers are read from one node.
+// some may leave meanwhile. At most MostSharers are read from one node at a time.
 const (
 	MostSharers = 2048
 	overlap     = form.MostSharers / 4
@@ -134,6 +134,19 @@ func (g *Engine) Remove(ctx context.Context, key string, seen []Answer) []Answer
 		answers = answers[n:]
 	}
 	return removed
+}
+
+// Bar asks the nodes to let in no further sharers of a key, for 3 seconds. If barred is false, it takes that back. It
+// waits for no answer: if a node does not obey, holders may come while others are removed.
+func (g *Engine) Bar(key string, barred bool) {
+	c := form.Unwant(key, g.Self, form.Demand{Force: true})
+	if barred {
+		c = form.Want(key, g.Self, form.Demand{Force: true})
+	}
+	since := time.Now()
+	for _, n := range g.Nodes {
+		_ = n.Send(since, c, nil, wire.Tag{})
+	}
 }
 
 // removal returns the sum of the answers of a node. Each sharer has one answer, and the last answer is about the key.

@@ -18,10 +18,13 @@ type Demand struct {
 	Limit uint16
 	// Kind is the kind of lock that the process waits for. A Limit of 0 does not bind locks of the same kind.
 	Kind Kind
+	// Force is true while the process releases all sharers by force. Limit and Kind are zero then. The process may have
+	// another demand besides.
+	Force bool
 }
 
 // wantFor is for how long a process that has said its demand is thought to wait. An entry is limit|process, and then
-// the mark of the kind, if it has one. It is share_want.lua that adds it.
+// the mark of the kind, if it has one, or |force. It is share_want.lua that adds it.
 const wantFor = 3 * time.Second
 
 // wanted is the value that an observation shows if a process waits that comes first.
@@ -29,7 +32,11 @@ const wanted = "|wanted"
 
 // entry returns the entry of a process.
 func (d Demand) entry(process string) string {
-	return strconv.Itoa(int(d.Limit)) + "|" + process + d.Kind.Mark()
+	kind := d.Kind.Mark()
+	if d.Force {
+		kind = "|force"
+	}
+	return strconv.Itoa(int(d.Limit)) + "|" + process + kind
 }
 
 // limitOf returns the limit in an entry. ok is false if there is no entry.
