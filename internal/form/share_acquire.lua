@@ -1,9 +1,10 @@
--- Adds token to the sharers of key for ttl milliseconds, unless key holds anything but mark, or a process waits (wanted)
--- that wants no more to share key than do. pass is not empty if entries with limit 0 do not count. With slots, each
--- sharer has a slot of its own, below limit. It is the first free one from start on, and then from 0 on. While there are sharers key holds mark, at least until the last of them ends. Without key, the
--- contents of sharers and slots mean nothing. A sharer that could not be extended and released is not added. The
--- commands that this needs are carried out before anything is set, in a way that changes nothing. The first write has
--- to be one that a server refuses if it is out of memory, because it checks no other.
+-- Adds token to the sharers of key for ttl milliseconds, unless key holds anything but mark, or a process waits
+-- (wanted) that wants no more to share key than do. pass is not empty if entries with limit 0 do not count. With slots,
+-- each sharer has a slot of its own, below limit. It is the first free one from start on, and then from 0 on. While
+-- there are sharers key holds mark, at least until the last of them ends. Without key, the contents of sharers and
+-- slots mean nothing. A sharer that could not be extended and released is not added. The commands that this needs are
+-- carried out before anything is set, in a way that changes nothing. The first write has to be one that a server
+-- refuses if it is out of memory, because it checks no other.
 -- Returns:
 --   1 + 2 * the slot (1 without slots), and one more if key was changed
 --   0: another process waits that has to come first

@@ -1,6 +1,6 @@
--- Says that a process waits: adds entry to wanted for ttl milliseconds, and removes the entries that have ended, or that
--- end more than 10 s ahead. An entry ends by itself, so wanted without a TTL would only cost memory. Even so, nothing is
--- added if the TTL cannot be set. The first write is one that a server refuses if it is out of memory.
+-- Says that a process waits: adds entry to wanted for ttl milliseconds, and removes the entries that have ended, or
+-- that end more than 10 s ahead. An entry ends by itself, so wanted without a TTL would only cost memory. Even so,
+-- nothing is added if the TTL cannot be set. The first write is one that a server refuses if it is out of memory.
 -- Returns:
 --   1: done
 --   an error reply if wanted has data of another program
