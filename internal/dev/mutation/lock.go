@@ -53,7 +53,7 @@ var lockMutations = []Mutation{
 		"internal/quorum/lease.go", " && !l.InGrace(now)\n", "\n"},
 	{"no-clean-up-after-extension", "keys that a failed extension left longer are released when the lease is over",
 		"internal/quorum/lease.go", "return left\n", "return false\n"},
-	{"nothing-recreated", "an extension gives the key to a node that has lost it",
+	{"nothing-recreated", "an extension gives the key to a node that lost it",
 		"internal/dev/sim/keyspace.go", "\tlonger := !ok ||", "\tif !ok {\n\t\treturn number(0)\n\t}\n\tlonger := !ok ||"},
 	{"recreated-is-yes", "a node that has only now been given the key did not hold the lock",
 		"internal/form/form.go", "{Answer: quorum.Recreated, ", "{Answer: quorum.Yes, "},
