@@ -41,19 +41,20 @@ func (n *Name) Ask(acts []Act, a *Acquire, c *Call, token string, to wire.Receiv
 // Join makes the round of Ask without its Sends. So the round can have a part in a command for several names: see
 // [Together].
 func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
-	r, now, of := n.rules, n.rules.Clock.Now(), c.Want.form(n.rules)
+	r, now, sight := n.rules, n.rules.Clock.Now(), c.Want.sight()
 	a.Ask = form.Ask{TTL: c.Want.TTL, Block: c.Block}
 	switch {
 	case !c.waits:
 		n.tries++
 	case c.Want.Kind.Several():
-		of = r.formAt(n.queue.sightOf(c))
+		sight = n.queue.sightOf(c)
 	case n.queue == nil:
 	case c.Want.Kept:
 		a.Ask.Floor = n.queue.numbers.floor
 	default:
 		a.Ask.Block, a.Ask.Floor = n.queue.block(), n.queue.numbers.floor
 	}
+	of := r.formAt(sight)
 	if f, ok := of.(form.Numbered); ok {
 		f.Prepare(&a.Ask, now, r.Wall)
 	}
