@@ -143,10 +143,7 @@ func (g *Engine) Bar(key string, barred bool) {
 	if barred {
 		c = form.Want(key, g.Self, form.Demand{Force: true})
 	}
-	since := time.Now()
-	for _, n := range g.Nodes {
-		_ = n.Send(since, c, nil, wire.Tag{})
-	}
+	g.cast(c, lock.AllNodes)
 }
 
 // removal returns the sum of the answers of a node. Each sharer has one answer, and the last answer is about the key.

@@ -150,10 +150,15 @@ func (g *Engine) Oppose(holder, key, other string) {
 // publish sends a message about a key to another Engine.
 func (g *Engine) publish(m *lock.Message, key string) {
 	message := node.Publish(channel(m.To), strings.Join(append([]string{m.What, key}, m.Peers...), "\n"))
+	g.cast(message, m.Node)
+}
+
+// cast sends a command to a node, or to all nodes ([lock.AllNodes]). Nobody receives the replies.
+func (g *Engine) cast(c *wire.Command, node int) {
 	since := time.Now()
 	for i, n := range g.Nodes {
-		if m.Node == lock.AllNodes || m.Node == i {
-			_ = n.Send(since, message, nil, wire.Tag{})
+		if node == lock.AllNodes || node == i {
+			_ = n.Send(since, c, nil, wire.Tag{})
 		}
 	}
 }
