@@ -103,21 +103,22 @@ func (l *Locker) removeAll(ctx context.Context, key, name string) (deleted *Lock
 		return l.remove(ctx, key, l.state(name, answers), answers), answers
 	}
 	defer l.engine.Bar(key, false)
-	for goOn := true; goOn; {
+	for {
 		l.engine.Bar(key, true)
 		answers = l.engine.Observe(ctx, key, false)
 		for i := range answers {
 			answers[i].WriterWaits = false // it is this call that bars the key
 		}
-		goOn = slices.ContainsFunc(answers, more)
+		left := slices.ContainsFunc(answers, more)
 		next := l.remove(ctx, key, l.state(name, answers), answers)
-		goOn = goOn && ctx.Err() == nil && len(next.Sharers) > 0
+		last := !left || ctx.Err() != nil || len(next.Sharers) == 0
 		if deleted != nil {
 			next = joined(deleted, next)
 		}
-		deleted = next
+		if deleted = next; last {
+			return deleted, answers
+		}
 	}
-	return deleted, answers
 }
 
 // joined returns the LockState of two deletions of the holders that share a lock.
