@@ -34,7 +34,7 @@ func (c *cluster) shared(name string, readers int, on ...int) {
 	}
 }
 
-// eventuallyWaiting waits until all servers know of so many processes that wait for a name that others share.
+// eventuallyWaiting waits until each server has an entry of each process that waits for a shared name.
 func (c *cluster) eventuallyWaiting(name string, processes int) {
 	c.tb.Helper()
 	c.each(func(i int) {

@@ -1,5 +1,5 @@
--- Adds token to the sharers of key for ttl milliseconds, unless key holds anything but mark, or a process waits
--- (wanted) that wants no more to share key than do. pass is not empty if entries with limit 0 do not count. With slots,
+-- Adds token to the sharers of key for ttl milliseconds, unless key holds anything but mark, or the limit of a
+-- waiting process (wanted) is reached. pass is not empty if entries with limit 0 do not count. With slots,
 -- each sharer has a slot of its own, below limit. It is the first free one from start on, and then from 0 on. While
 -- there are sharers key holds mark, at least until the last of them ends. Without key, the contents of sharers and
 -- slots mean nothing. A sharer that could not be extended and released is not added. The commands that this needs are

@@ -170,7 +170,7 @@ func TestShare_WhoSharesSaysWhatItWaitsFor(t *testing.T) {
 			{"0 over |slots for 9s", "want 2|slots, tick 1s"},
 			{"leave 1", "unwant 2|slots, observe 0, tick 30s"},
 		}},
-		"that no more of another kind may come, until there are none": {nodes: 3, steps: []step{
+		"that nobody of another kind may come, until there are none": {nodes: 3, steps: []step{
 			{"share 1", "1"},
 			{"lost 1", "observe 0 1 2, tick 30s"},
 			{"0 held |wanted for 3s", "tick 3.001s"},

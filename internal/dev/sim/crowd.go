@@ -7,9 +7,20 @@ import (
 	"github.com/quorumlock/quorumlock/internal/form"
 )
 
+// alone empties a plan for those who come again and again to one lock, and reports whether they are told of changes.
+func (p *Plan) alone() bool {
+	if !p.Tracking || p.Fickle {
+		return false
+	}
+	p.Steps, p.Names, p.Handoff, p.Guard = nil, 1, 0, 0
+	return true
+}
+
 // crowd makes a plan in which writers of some clients come again and again, some of them with little patience, and readers beside them.
 func (p *Plan) crowd(r *rand.Rand) {
-	p.Steps, p.Names, p.Handoff, p.Guard = nil, 1, 0, 0
+	if !p.alone() {
+		return
+	}
 	until := 500*time.Millisecond + upTo(r, 500*time.Millisecond)
 	come := func(client, n int, s Step) {
 		s.Kind, s.Client, s.Until, s.TTL = Again, client, until, time.Second
@@ -32,7 +43,9 @@ func (p *Plan) crowd(r *rand.Rand) {
 
 // kinds makes a plan in which readers and those who want slots come again and again.
 func (p *Plan) kinds(r *rand.Rand) {
-	p.Steps, p.Names, p.Handoff, p.Guard = nil, 1, 0, 0
+	if !p.alone() {
+		return
+	}
 	s := Step{Kind: Again, TTL: time.Second, Until: 300*time.Millisecond + upTo(r, 300*time.Millisecond)}
 	for range 3 + r.IntN(8) {
 		s.At, s.Client, s.Read, s.Slots = upTo(r, 20*time.Millisecond), r.IntN(p.Clients), r.IntN(2) == 0, 0
@@ -46,7 +59,9 @@ func (p *Plan) kinds(r *rand.Rand) {
 
 // limits makes a plan in which those who want slots come again and again, and one client thinks that there are fewer than the others do.
 func (p *Plan) limits(r *rand.Rand) {
-	p.Steps, p.Names, p.Handoff, p.Guard = nil, 1, 0, 0
+	if !p.alone() {
+		return
+	}
 	low := uint16(1 + r.IntN(3))
 	s := Step{Kind: Again, TTL: time.Second, Slots: low, Until: time.Second + upTo(r, time.Second), Pause: time.Millisecond}
 	for range 1 + r.IntN(2) {

@@ -108,13 +108,8 @@ func (k *Keyspace) Entries(key string, now time.Duration) (left map[string]time.
 
 // Enter adds an entry, and has the key of the entries end with it, unless the key has somebody's data.
 func (k *Keyspace) Enter(key, member string, ttl, now time.Duration) {
-	if _, ok := k.get(wanted(key), now); !ok {
-		delete(k.sharers, wanted(key))
-	}
-	z := k.shared(wanted(key), now)
-	z.in[member] = entry{token: member, expires: now + ttl}
-	z.expires, z.forever = now+ttl, false
-	k.set(wanted(key), &entry{token: asking, expires: now + ttl})
+	_, ok := k.get(wanted(key), now)
+	k.enter(wanted(key), k.entriesAt(wanted(key), ok, now), member, now+ttl)
 }
 
 // Give leaves a key with a TTL, whatever was there.

@@ -33,9 +33,7 @@ func (p *Plan) reads(r *rand.Rand) {
 	case 1:
 		p.throng(r, 0)
 	case 2:
-		if p.Tracking && !p.Fickle {
-			p.crowd(r)
-		}
+		p.crowd(r)
 	}
 }
 

@@ -53,13 +53,9 @@ func (p *Plan) slots(r *rand.Rand) {
 	case 2, 3:
 		p.clash(r, limits)
 	case 4:
-		if p.Tracking && !p.Fickle {
-			p.limits(r)
-		}
+		p.limits(r)
 	case 5:
-		if p.Tracking && !p.Fickle {
-			p.kinds(r)
-		}
+		p.kinds(r)
 	}
 }
 

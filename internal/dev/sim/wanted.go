@@ -26,10 +26,7 @@ func (k *keyspace) wants(c *wire.Command, now time.Duration) wire.Value {
 	if ok && held.token != asking {
 		return foreign
 	}
-	if !ok {
-		delete(k.sharers, c.Key)
-	}
-	z := k.shared(c.Key, now)
+	z := k.entriesAt(c.Key, ok, now)
 	if does(c) == unwant {
 		_, in := z.in[c.Token]
 		if !in {
@@ -48,16 +45,28 @@ func (k *keyspace) wants(c *wire.Command, now time.Duration) wire.Value {
 			return foreign
 		}
 	}
-	ttl := millis(c.Args[1])
-	z.in[c.Token] = entry{token: c.Token, expires: now + ttl}
 	for entry, e := range z.in {
 		if e.expires < now || e.expires > now+maxWant {
 			delete(z.in, entry)
 		}
 	}
-	z.expires, z.forever = now+ttl, false
-	k.set(c.Key, &entry{token: asking, expires: now + ttl})
+	k.enter(c.Key, z, c.Token, now+millis(c.Args[1]))
 	return number(1)
+}
+
+// entriesAt returns the entries under a key of entries. Without the key there are none.
+func (k *keyspace) entriesAt(wanted string, is bool, now time.Duration) *sharers {
+	if !is {
+		delete(k.sharers, wanted)
+	}
+	return k.shared(wanted, now)
+}
+
+// enter adds an entry, and has the key of the entries end with it.
+func (k *keyspace) enter(wanted string, z *sharers, member string, ends time.Duration) {
+	z.in[member] = entry{token: member, expires: ends}
+	z.expires, z.forever = ends, false
+	k.set(wanted, &entry{token: asking, expires: ends})
 }
 
 // entryOf is what an entry of one that waits looks like: its limit, the process, and the mark of the kind.
@@ -136,7 +145,7 @@ func (s *server) doneWant(c *wire.Command, before map[string]entry) {
 	}
 }
 
-// checkAsked checks that nobody is kept out for one that waits no more.
+// checkAsked checks that nobody is kept out for a process that does not wait.
 func (w *world) checkAsked() {
 	for name := range w.plan.Names {
 		key := key(name)
@@ -158,5 +167,5 @@ func (w *world) checkAsks(s *server, key string, a asks) {
 	if !w.plan.Fencing || c.dead || waits || born < w.restored || w.now-n.ended[a.kind] < restTime {
 		return
 	}
-	w.check(false, "one that waits no more keeps nobody out", "node %d: %s for another %v", s.number, a.entry, a.ends-s.now())
+	w.check(false, "nobody is kept out for a process that does not wait", "node %d: %s for another %v", s.number, a.entry, a.ends-s.now())
 }
