@@ -53,9 +53,9 @@ func Shared() LockOption {
 // lock has no fencing token, so [Lock.Fence] is 0, and it is not handed off ([WithLocalHandoff]). A node that has no
 // slot to give has [nodeerr.ErrFull].
 //
-// The nodes do not keep n. If callers give different n, at most as many of them have a slot as the highest n. Once a
-// call with a lower n waits because more have a slot, a node gives no slot beyond the lower n until that call has one.
-// A call for the exclusive lock of the name waits until all slots are given back, and keeps everybody out meanwhile, as
+// The nodes do not keep n. If callers give different n, at most as many of them have a slot as the highest n. A call
+// with a lower n may find that more callers have a slot. From then on, no node gives a slot beyond the lower n while
+// such calls of its process wait. A call for the exclusive lock of the name waits until all slots are given back, and keeps everybody out meanwhile, as
 // with [Shared]. Shared locks and slots of one name exclude each other, and a call that waits for one kind keeps
 // further callers of the other kind out.
 //

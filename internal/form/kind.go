@@ -56,6 +56,9 @@ func (k Kind) Covers(other Kind) bool {
 // value is no token.
 func IsMark(token string) bool { return strings.HasPrefix(token, "|") }
 
+// IsWanted reports whether a value is the one that an observation shows if another process comes first.
+func IsWanted(token string) bool { return token == wanted }
+
 // KindNamed returns the kind with a name, or KindExclusive if no kind has it.
 func KindNamed(name string) Kind {
 	return kindWith(func(k kind) bool { return k.name == name })

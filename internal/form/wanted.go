@@ -23,9 +23,9 @@ type Demand struct {
 	Force bool
 }
 
-// wantFor is for how long a process that has said its demand is thought to wait. An entry is limit|process, and then
+// WantFor is for how long a process that has said its demand is thought to wait. An entry is limit|process, and then
 // the mark of the kind, if it has one, or |force. It is share_want.lua that adds it.
-const wantFor = 3 * time.Second
+const WantFor = 3 * time.Second
 
 // wanted is the value that an observation shows if a process waits that comes first.
 const wanted = "|wanted"
@@ -50,13 +50,13 @@ func limitOf(entry *wire.Value) (limit int64, ok bool) {
 func Want(key, process string, d Demand) *wire.Command {
 	c := wantCommand(key, process, d)
 	c.Class, c.Script = wire.Extend, shareWantScript
-	return c.With(c.Token, millis(wantFor))
+	return c.With(c.Token, millis(WantFor))
 }
 
 // Unwant returns the command by which a process takes its demand back.
 func Unwant(key, process string, d Demand) *wire.Command {
 	c := wantCommand(key, process, d)
-	c.Class, c.Redeliver = wire.CleanUp, wantFor
+	c.Class, c.Redeliver = wire.CleanUp, WantFor
 	return c.With("ZREM", c.Key, c.Token)
 }
 

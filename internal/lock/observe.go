@@ -3,6 +3,7 @@ package lock
 import (
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -42,6 +43,9 @@ func (q *queue) observed(acts []Act, now time.Time, node int, sight wire.Sight, 
 	if o.Exists && !o.Foreign {
 		q.view.token = o.Token
 		q.view.writers.saw(o.Token, len(q.view.nodes))
+		if form.IsWanted(o.Token) {
+			q.view.wantedAt = now
+		}
 		q.sawHolder(now, &o, contended)
 		if q.sight() != sight {
 			q.view.observe(func(*nodeState) bool { return true })

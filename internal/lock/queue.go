@@ -124,7 +124,6 @@ func (q *queue) won(acts []Act, now time.Time, c *Call, l *Lease) []Act {
 		return acts
 	}
 	q.line.remove(0)
-	acts = q.unwant(acts)
 	took := min(now.Sub(l.Start()), maxRTT)
 	q.pace.won(took)
 	q.numbers.won(took)

@@ -3,6 +3,7 @@ package lock
 import (
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
@@ -25,8 +26,8 @@ func (q *queue) trySide(acts []Act, c *Call) []Act {
 }
 
 // vacated records that this process has sent the release of a slot. If the next call waits for a slot, its round
-// follows, and asks for that slot first. Once in [leaveEvery] the slot goes to the process that hears of the release
-// first.
+// follows, and asks for that slot first. But once in [leaveEvery] the slot goes to the process that hears of the release
+// first. While processes with different numbers of slots wait, each released slot does.
 func (q *queue) vacated(acts []Act, now time.Time, slot wire.Slot) []Act {
 	i := 0
 	if q.state == trying && q.line.want().Kind.HasSlots() { // no call overtakes a writer
@@ -35,7 +36,7 @@ func (q *queue) vacated(acts []Act, now time.Time, slot wire.Slot) []Act {
 	if len(q.line.calls) <= i || !q.line.calls[i].Want.Kind.HasSlots() {
 		return acts
 	}
-	if now.Sub(q.line.leftAt) >= leaveEvery {
+	if now.Sub(q.line.leftAt) >= leaveEvery || now.Sub(q.view.wantedAt) < form.WantFor || !q.wantAt.IsZero() {
 		q.line.leftAt = now
 		return acts
 	}

@@ -19,6 +19,7 @@ type view struct {
 	observeAt time.Time // when all nodes are observed next
 	healAt    time.Time // from then on a call that does not wait begins observations of all nodes
 	warned    bool      // a warning about keys without a TTL was logged
+	wantedAt  time.Time // when a node was last observed to keep the head out because another process comes first
 	strangers strangers // the clients of other libraries
 	writers   writers
 }

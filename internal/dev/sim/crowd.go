@@ -64,7 +64,7 @@ func (p *Plan) limits(r *rand.Rand) {
 	}
 	low := uint16(1 + r.IntN(3))
 	s := Step{Kind: Again, TTL: time.Second, Slots: low, Until: time.Second + upTo(r, time.Second), Pause: time.Millisecond}
-	for range 1 + r.IntN(2) {
+	for range 1 + r.IntN(8) {
 		s.At, s.For = upTo(r, 20*time.Millisecond), 5*time.Millisecond+upTo(r, 20*time.Millisecond)
 		p.Steps = append(p.Steps, s)
 	}
