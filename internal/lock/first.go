@@ -82,12 +82,3 @@ func (n *Name) won() *Lease {
 	}
 	return nil
 }
-
-// told returns the queue for a message of another process. It returns nil if the message is of no use: there is no
-// queue, and no first call tries or has the lock.
-func (n *Name) told() *queue {
-	if n.queue == nil && !n.first && n.won() == nil {
-		return nil
-	}
-	return n.queued()
-}

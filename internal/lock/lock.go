@@ -15,8 +15,8 @@
 //   - attach.go, detach.go: a lock that goes from process to process; handoff.go: one that goes from call to call
 //   - queue.go: calls come, win, lose and leave, in the states of state.go; line.go: these calls
 //   - next.go: the next step of the call at the head
-//   - turn.go: which process is next; share.go: readers and slots that go in side by side; want.go: the demand of a
-//     waiting process on them
+//   - turn.go: which process is next; peers.go: the messages about that
+//   - share.go: readers and slots that go in side by side; want.go: the demand of a waiting process on them
 //   - view.go: the knowledge of the nodes, which observe.go updates; nodestate.go: of one node
 //   - contend.go: clients of other libraries; stuck.go: keys without a TTL
 //   - pace.go, numbers.go: the pauses between rounds, and the fencing numbers to ask for
@@ -77,23 +77,6 @@ const (
 	Listen
 	// Warn logs that keys without a TTL are in the way.
 	Warn
-)
-
-// Message is a message to another process about the name. A message that is lost costs only time.
-type Message struct {
-	What  string   // Waits or Yours
-	To    string   // the owner part of the tokens of the receiving process
-	Peers []string // the owner parts of other processes, see What
-	Node  int      // the node to publish it through, or AllNodes
-}
-
-// AllNodes is the Node of a message that is published through every node.
-const AllNodes = -1
-
-// The values of What in a Message.
-const (
-	Waits = "waits" // to the holder: the Peers wait
-	Yours = "yours" // to the next process: the lock was released for it, and the Peers wait after it
 )
 
 // Call is a call that takes the lock.
