@@ -157,3 +157,12 @@ func TestPass_AsksForLessAfterEachRoundThatItDoesNotWin(t *testing.T) {
 		})
 	}
 }
+
+func TestHandOff_OfTheFirstOfTwoLocks(t *testing.T) {
+	d := newDriver(t, 1, passing)
+	d.run([]step{{"tried", ""}})
+	first, hold := d.lease, d.hold
+	d.run([]step{{"join 1", "try"}, {"won", ""}, {"join 2", "tick 9.996s"}}) // the nodes had lost it
+	d.lease, d.hold = first, hold
+	d.run([]step{{"passed", ""}})
+}
