@@ -26,9 +26,9 @@ func (l *Lock) Kind() Kind { return Kind(l.held.First.Want.Kind.String()) }
 // while no writer has the exclusive lock of the name. A call without the option asks for the exclusive lock.
 //
 // A reader waits behind the writers that came before it. While a writer waits, nobody else gets a shared lock, and the
-// readers that already have one keep it. A reader that has seen eight writers in turn no longer waits behind further
-// writers. If no writer waits, readers do not wait for each other. A call that does not wait returns [ErrTaken] also
-// while a writer waits ([nodeerr.ErrWanted]).
+// readers that already have one keep it. A reader does not wait behind further writers when it has seen eight of them,
+// or when its process has the turn. If no writer waits, readers do not wait for each other. A call that does not wait
+// returns [ErrTaken] also while a writer waits ([nodeerr.ErrWanted]).
 //
 // Everything else is the same for shared locks. Each has a token and a TTL of its own, and is extended, renewed, lost,
 // detached and unlocked by itself. But it has no fencing token, so [Lock.Fence] is 0: a resource that checks fences
@@ -55,9 +55,9 @@ func Shared() LockOption {
 //
 // The nodes do not keep n. If callers give different n, at most as many of them have a slot as the highest n. A call
 // with a lower n may find that more callers have a slot. From then on, no node gives a slot beyond the lower n while
-// such calls of its process wait. A call for the exclusive lock of the name waits until all slots are given back, and keeps everybody out meanwhile, as
-// with [Shared]. Shared locks and slots of one name exclude each other, and a call that waits for one kind keeps
-// further callers of the other kind out.
+// such calls of its process wait. A call for the exclusive lock of the name waits until all slots are given back, and
+// keeps everybody out meanwhile, as with [Shared]. Shared locks and slots of one name exclude each other, and a call
+// that waits for one kind keeps further callers of the other kind out.
 //
 // Callers that do not wait and try at the same instant may get different slots, so that no slot has a majority. Then a
 // call tries again, up to four times in all, before it returns [ErrTaken].

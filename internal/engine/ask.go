@@ -143,7 +143,7 @@ func (g *Engine) Bar(key string, barred bool) {
 	if barred {
 		c = form.Want(key, g.Self, form.Demand{Force: true})
 	}
-	g.cast(c, lock.AllNodes)
+	g.cast(c, lock.AllNodes, nil, wire.Tag{})
 }
 
 // removal returns the sum of the answers of a node. Each sharer has one answer, and the last answer is about the key.

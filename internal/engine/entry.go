@@ -159,10 +159,19 @@ func (e *Entry) actLocked(act *lock.Act) {
 		if m.What == lock.Yours && m.Node == lock.AllNodes {
 			e.engine.Events.Turn(e.Name.Key(), len(m.Peers), false)
 		}
-		e.engine.publish(m, e.Name.Key())
+		e.publishLocked(act)
 	case lock.Warn:
 		e.engine.Events.Stuck(e.Name.Key(), act.Stuck)
 	}
+}
+
+// publishLocked sends a message to another Engine. The answer is for the Name if the holder is told that calls wait.
+func (e *Entry) publishLocked(act *lock.Act) {
+	to := wire.Receiver(nil)
+	if act.Tag.What == lock.Announce {
+		to = e
+	}
+	e.engine.publish(act.Message, e.Name.Key(), to, act.Tag)
 }
 
 // wakeLocked makes the timer call tick at an instant.

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +16,8 @@ import (
 // message is a hint: one that is lost or wrong only costs time.
 //
 // The first line of a message is a word: lock.Waits, lock.Yours or holds. The second line is a key. Behind lock.Waits
-// and lock.Yours, the other lines are the owner parts of Engines. Behind holds, the third line is another key.
+// and lock.Yours, each other line is about an Engine: the owner part of its tokens, a space, and how long its rounds
+// take, in microseconds. Behind holds, the third line is another key.
 //
 // holds is for the log of the holder of the first key. It says that a call of the sender waits for that key, and holds
 // the lock of the other key.
@@ -28,7 +29,8 @@ const MaxName = 512
 const (
 	maxKeyLine = len("\n") + 2*MaxName
 	// maxMessage is the length of the longest message.
-	maxMessage = len(lock.Waits) + maxKeyLine + max(maxKeyLine, lock.MaxPeers*(len("\n")+token.OwnerChars))
+	maxMessage = len(lock.Waits) + maxKeyLine + max(maxKeyLine, lock.MaxPeers*(len("\n ")+token.OwnerChars+maxDigits))
+	maxDigits  = 10 // of a time
 )
 
 const _ = uint(wire.MaxPushed - maxMessage) // this does not compile if nodes would drop the longest message
@@ -113,52 +115,76 @@ func (g *Engine) Message(node int, text string) {
 	if len(lines) < 2 {
 		return
 	}
-	what, key, owners := lines[0], lines[1], lines[2:]
-	if what == holds && len(owners) == 1 {
-		g.Events.Opposed(key, owners[0])
+	what, key, rest := lines[0], lines[1], lines[2:]
+	if what == holds && len(rest) == 1 {
+		g.Events.Opposed(key, rest[0])
 		return
 	}
-	if slices.ContainsFunc(owners, func(owner string) bool { return len(owner) != token.OwnerChars }) {
+	peers, ok := parsePeers(rest)
+	if !ok {
 		return // not a message of an Engine
 	}
 	e := g.Find(key)
-	switch {
-	case e == nil && what == lock.Yours && len(owners) > 0: // nobody waits here
-		g.publish(lock.PassTo(owners, node), key)
-	case e == nil:
-	case what == lock.Waits:
-		e.Name.PeersWait(owners)
-		e.Exit()
-	case what == lock.Yours:
-		acts, first := e.Name.TurnPassed(nil, node, owners)
-		e.doLocked(acts)
-		e.Exit()
-		if first {
-			g.Events.Turn(key, len(owners), true)
+	if e == nil { // no call here waits for the lock or has it
+		if m := lock.Forward(what, peers, node); m != nil {
+			g.publish(m, key, nil, wire.Tag{})
 		}
-	default:
-		e.Exit()
+		return
 	}
+	acts, turn := []lock.Act(nil), false
+	switch what {
+	case lock.Waits:
+		acts = e.Name.PeersWait(nil, node, peers)
+	case lock.Yours:
+		acts, turn = e.Name.TurnPassed(nil, node, peers)
+	}
+	e.doLocked(acts)
+	e.Exit()
+	if turn {
+		g.Events.Turn(key, len(peers), true)
+	}
+}
+
+// parsePeers parses the lines about Engines in a message.
+func parsePeers(lines []string) (peers []lock.Peer, ok bool) {
+	for _, line := range lines {
+		owner, rtt, _ := strings.Cut(line, " ")
+		us, err := strconv.ParseUint(rtt, 10, 32)
+		if err != nil || len(owner) != token.OwnerChars {
+			return nil, false
+		}
+		peers = append(peers, lock.Peer{Owner: owner, RTT: time.Duration(us) * time.Microsecond})
+	}
+	return peers, true
 }
 
 // Oppose sends a message to the holder of a key, another process. It says that a call of this process waits for the
 // key, and holds the lock of another key.
 func (g *Engine) Oppose(holder, key, other string) {
-	g.publish(&lock.Message{What: holds, To: holder, Peers: []string{other}, Node: lock.AllNodes}, key)
+	g.cast(message(holder, holds, key, other), lock.AllNodes, nil, wire.Tag{})
 }
 
-// publish sends a message about a key to another Engine.
-func (g *Engine) publish(m *lock.Message, key string) {
-	message := node.Publish(channel(m.To), strings.Join(append([]string{m.What, key}, m.Peers...), "\n"))
-	g.cast(message, m.Node)
+// publish sends a message about a key to another Engine. The replies are for to, unless that is nil.
+func (g *Engine) publish(m *lock.Message, key string, to wire.Receiver, tag wire.Tag) {
+	var lines []string
+	for _, p := range m.Peers {
+		lines = append(lines, p.Owner+" "+strconv.FormatInt(p.RTT.Microseconds(), 10))
+	}
+	g.cast(message(m.To, m.What, key, lines...), m.Node, to, tag)
 }
 
-// cast sends a command to a node, or to all nodes ([lock.AllNodes]). Nobody receives the replies.
-func (g *Engine) cast(c *wire.Command, node int) {
+// message returns the command that sends a message to an Engine.
+func message(to, what, key string, lines ...string) *wire.Command {
+	return node.Publish(channel(to), strings.Join(append([]string{what, key}, lines...), "\n"))
+}
+
+// cast sends a command to a node, or to all nodes ([lock.AllNodes]). The replies are for to, unless that is nil. Nobody
+// is told that a node does not accept the command.
+func (g *Engine) cast(c *wire.Command, node int, to wire.Receiver, tag wire.Tag) {
 	since := time.Now()
 	for i, n := range g.Nodes {
 		if node == lock.AllNodes || node == i {
-			_ = n.Send(since, c, nil, wire.Tag{})
+			_ = n.Send(since, c, to, tag)
 		}
 	}
 }

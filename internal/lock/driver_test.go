@@ -40,7 +40,8 @@ import (
 //	0 told                    node 0 has pushed that a process has said what it waits for, or has taken it back
 //	0 tracking, 0 lost        tracking on node 0 has become active, or is lost
 //	0 healed, 0 not healed    a key without a TTL has been deleted, or not
-//	peer b                    another process announces that it waits
+//	0 heard, 0 unheard        the holder gets the last announcement, which node 0 has passed on, or does not
+//	peer b c                  other processes wait, as one of them or a former holder says
 //	0 turn b c                another has passed the turn, as node 0 delivers it; b and c come next
 //	tick                      time has gone by
 //
@@ -56,6 +57,8 @@ type driver struct {
 	asked map[uint16]wire.Sight // what the last observation of a node was for
 	lease *lock.Lease           // nil if nobody has it here
 	hold  quorum.Hold
+
+	announced uint32 // the serial number of the last announcement
 }
 
 // step is an event in words, and what is to be done then, in words too; "*" is anything.
@@ -98,8 +101,11 @@ func (d *driver) run(steps []step) {
 	for i, s := range steps {
 		acts := d.do(s.event)
 		for _, a := range acts {
-			if a.What == lock.Send && a.Tag.What == lock.Watch {
+			switch a.Tag.What {
+			case lock.Watch:
 				d.asked[a.Tag.Node] = a.Tag.Sight
+			case lock.Announce:
+				d.announced = a.Tag.Serial
 			}
 		}
 		require.NoError(d.t, d.Verify())
@@ -177,8 +183,7 @@ func (d *driver) do(text string) (acts []lock.Act) {
 		d.answer(&a.Round, &wire.Reply{Answer: quorum.No, Err: nodeerr.ErrNoExpiry})
 		return d.Lost(nil, c, a)
 	case "peer":
-		d.PeersWait([]string{owner(words[1])})
-		return nil
+		return d.PeersWait(nil, 0, peers(words[1:]))
 	}
 	require.Equal(d.t, "tick", words[0])
 	return d.Tick(nil)
@@ -256,12 +261,11 @@ func (d *driver) atNode(node int, words []string) (acts []lock.Act) {
 	case "not":
 		tag.What, seen.Answer = lock.Heal, quorum.No
 	case "turn":
-		var peers []string
-		for _, who := range words[1:] {
-			peers = append(peers, owner(who))
-		}
-		acts, _ = d.TurnPassed(nil, node, peers)
+		acts, _ = d.TurnPassed(nil, node, peers(words[1:]))
 		return acts
+	case "heard", "unheard":
+		tag.What, seen.Answer = lock.Announce, map[string]quorum.Answer{"heard": quorum.Yes, "unheard": quorum.No}[words[0]]
+		tag.Serial = d.announced
 	case "data":
 		seen.Answer, seen.Err = quorum.Refused, nodeerr.ErrForeign
 	case "silent":
@@ -294,6 +298,14 @@ func tries(acts []lock.Act) bool {
 func owner(name string) string   { return (strings.ToUpper(name) + "ZZZZZZZZ")[:8] }
 func called(owner string) string { return strings.ToLower(strings.TrimRight(owner, "Z")) }
 
+// peers returns the processes with names.
+func peers(names []string) (all []lock.Peer) {
+	for _, name := range names {
+		all = append(all, lock.Peer{Owner: owner(name)})
+	}
+	return all
+}
+
 // inWords puts what is to be done into words, such as "observe 0 1, tick 5ms".
 func inWords(acts []lock.Act) string {
 	said, nodes := map[string]string{}, map[uint8]string{}
@@ -321,8 +333,10 @@ func inWords(acts []lock.Act) string {
 			said[m.What] = fmt.Sprintf("announce to %s through %d", called(m.To), m.Node)
 			if m.What == lock.Yours {
 				said[m.What] = "turn to " + called(m.To)
-				for j, who := range m.Peers {
-					said[m.What] += []string{" before ", " "}[min(j, 1)] + called(who)
+			}
+			for j, p := range m.Peers {
+				if j > 0 || p.Owner != owner("self") {
+					said[m.What] += []string{" before ", " "}[min(j, 1)] + called(p.Owner)
 				}
 			}
 		}

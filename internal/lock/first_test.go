@@ -65,7 +65,7 @@ func TestFirst_IsAsIfTheCallHadWaited(t *testing.T) {
 			{"4ms: won 1", ""},
 			{"peer b", ""},
 			{"1s: unlocked", "turn to b"},
-			{"not first 2", "tick 1.008s"},
+			{"not first 2", "announce to b through 0, tick 1.008s"},
 		}},
 		"a peer that announces itself during the round has its turn after it": {nodes: 1, steps: []step{
 			{"first 1", ""},

@@ -102,6 +102,9 @@ func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, l *Lease, to wire.R
 // instead of Lost.
 func (n *Name) Lost(acts []Act, c *Call, a *Acquire) []Act {
 	if c.waits {
+		if a.outcome == quorum.Denied {
+			n.queue.pace.took(n.rules.Clock.Now().Sub(a.grant.Start))
+		}
 		if !a.votes.Slots() {
 			n.queue.numbers.floor = max(n.queue.numbers.floor, a.votes.Highest())
 		}

@@ -11,8 +11,12 @@ import (
 // Answered handles the reply to a command that the queue has sent.
 func (n *Name) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	now, node := n.rules.Clock.Now(), int(tag.Node)
-	if tag.What == Heal {
+	switch tag.What {
+	case Heal:
 		return n.queue.healed(acts, now, node, reply.Answer == quorum.Yes)
+	case Announce:
+		n.queue.turn.announced(tag.Serial, reply.Answer == quorum.Yes)
+		return acts
 	}
 	return n.queue.observed(acts, now, node, tag.Sight,
 		observation(n.rules.formAt(tag.Sight), reply))
@@ -41,25 +45,33 @@ func (q *queue) observed(acts []Act, now time.Time, node int, sight wire.Sight, 
 	}
 	contended := q.view.contended(now)
 	if o.Exists && !o.Foreign {
-		q.view.token = o.Token
-		q.view.writers.saw(o.Token, len(q.view.nodes))
-		if form.IsWanted(o.Token) {
-			q.view.wantedAt = now
-		}
+		q.view.sawToken(now, o.Token)
 		q.sawHolder(now, &o, contended)
 		if q.sight() != sight {
 			q.view.observe(func(*nodeState) bool { return true })
 		}
 	}
 	another := q.view.token != before
-	if changed && !contended {
+	if changed && !contended && q.turn.place != placeNext {
 		q.pace.sawChange(now, another, n.free(now))
 	}
-	if another && o.Owner != "" && o.Owner != q.rules.Self {
-		message := &Message{What: Waits, To: o.Owner, Peers: []string{q.rules.Self}, Node: node}
-		acts = append(acts, Act{What: Publish, Message: message})
+	if another {
+		acts = q.sawAnother(acts, node, &o)
 	}
 	return q.next(acts, now)
+}
+
+// sawAnother handles the observation of another token than the last one: it tells the holder that calls wait here. The
+// sharers of a lock cannot be told, so a process that waits for them thinks that others are before it.
+func (q *queue) sawAnother(acts []Act, node int, o *Observation) []Act {
+	q.turn.gaveWay = false
+	switch {
+	case o.Owner != "" && o.Owner != q.rules.Self:
+		return q.turn.announces(acts, q.self(), o.Owner, node)
+	case q.turn.place == placeUnknown && form.IsMark(o.Token) && !q.line.want().Kind.Several():
+		q.turn.place = placeBehind
+	}
+	return acts
 }
 
 // sawHolder checks whether a majority holds the token that was seen. If so, the last round was not lost to a split
@@ -104,6 +116,10 @@ func (q *queue) changed(acts []Act, node int) []Act {
 	now := q.rules.Clock.Now()
 	if !q.waits(now) {
 		return acts
+	}
+	if q.turn.place == placeBehind && !q.turn.gaveWay {
+		q.turn.gaveWay = true
+		q.pace.giveWay(now, q.turn.slowest)
 	}
 	n.Tracked, n.changed = false, true
 	q.pace.changed(now)

@@ -50,9 +50,9 @@ func (p *pace) reset() {
 	p.splits, p.polls, p.wakes, p.courtesy, p.notBefore = 0, 0, 0, false, time.Time{}
 }
 
-// won records the duration of a round that was won. The gain of 1/8 is that of TCP's round-trip time estimate, RFC
-// 6298.
-func (p *pace) won(took time.Duration) { p.rtt += (min(took, p.bounds.Most) - p.rtt) / 8 }
+// took records how long a round took in which a majority answered. The gain of 1/8 is that of TCP's round-trip time
+// estimate, RFC 6298.
+func (p *pace) took(d time.Duration) { p.rtt += (min(d, p.bounds.Most) - p.rtt) / 8 }
 
 // lost begins the pauses after a round that was lost.
 func (p *pace) lost(now time.Time) {
@@ -91,12 +91,26 @@ func (p *pace) sawChange(now time.Time, another, free bool) {
 		p.wakes++
 		p.polls, p.courtesy = 0, true
 	case free && p.courtesy: // a peer may be about to take the lock
-		p.courtesy, p.notBefore = false, p.courtesyEnds(now)
+		p.courtesy, p.notBefore = false, p.courtesyEnds(now, 0)
 	}
 }
 
+// giveWay slows the head down after a push, because the holder may have passed the turn to another process. Then a node
+// is observed before the first round. lag is the longest RTT of the other processes.
+func (p *pace) giveWay(now time.Time, lag time.Duration) {
+	p.wakes = max(p.wakes, 1)
+	if ends := p.courtesyEnds(now, lag); ends.After(p.notBefore) {
+		p.notBefore = ends
+	}
+}
+
+// comesFirst ends the pauses that are for others. A node is observed before the first round, because another process
+// may still have the lock.
+func (p *pace) comesFirst() { p.wakes, p.courtesy, p.notBefore = 1, false, time.Time{} }
+
 // courtesyEnds returns the instant until which others have time to take a lock that has become free. That time is one
-// round trip for the push and one for the acquire. Up to the same time is added at random.
-func (p *pace) courtesyEnds(now time.Time) time.Time {
-	return now.Add(2*p.rtt + p.bounds.Random(2*p.rtt))
+// round trip for the push and one for the acquire, of this process or of one that is further away. Up to two round
+// trips of this process are added at random.
+func (p *pace) courtesyEnds(now time.Time, lag time.Duration) time.Time {
+	return now.Add(2*max(p.rtt, lag) + p.bounds.Random(2*p.rtt))
 }

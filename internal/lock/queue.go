@@ -50,7 +50,7 @@ func (n *Name) Wait(acts []Act, c *Call) []Act {
 		return q.next(acts, now)
 	case paused:
 		q.become(watching)
-		return q.next(acts, now)
+		return q.next(q.turn.comesBack(acts, q.self(), q.node()), now)
 	}
 	q.reset()
 	if c.Lost {
@@ -77,6 +77,7 @@ func (n *Name) Leave(acts []Act, c *Call) []Act {
 	switch {
 	case last:
 		q.settle()
+		q.turn.reset()
 		q.view.forget()
 		acts = q.tell(acts, nil)
 		if q.holds(now) {
@@ -125,17 +126,16 @@ func (q *queue) won(acts []Act, now time.Time, c *Call, l *Lease) []Act {
 	}
 	q.line.remove(0)
 	took := min(now.Sub(l.Start()), maxRTT)
-	q.pace.won(took)
+	q.pace.took(took)
 	q.numbers.won(took)
 	q.reset()
-	q.turn.came = false
 	if c.Want.Kind.Several() {
 		q.turn.wins, q.view.observeAt = 0, now
 		for _, next := range q.line.followers(c.Want.Kind) {
 			acts = q.trySide(acts, next)
 		}
 		q.become(q.rest())
-		return q.next(acts, now)
+		return q.next(q.turn.entrust(acts), now)
 	}
 	q.turn.wins++
 	q.turn.keptFrom(l.Start(), q.turn.wins == 1, q.pace.rtt)
@@ -147,6 +147,7 @@ func (q *queue) won(acts []Act, now time.Time, c *Call, l *Lease) []Act {
 // reset drops the results of the rounds before.
 func (q *queue) reset() {
 	q.pace.reset()
+	q.turn.reset()
 	q.view.strangers.rounds = 0
 }
 
@@ -209,8 +210,12 @@ func (q *queue) offerCourtesy(acts []Act, now time.Time) []Act {
 	}
 	if len(q.turn.peers) > 0 { // observe a node before the first round
 		q.pace.wakes, q.pace.courtesy = 1, true
+		q.turn.place, q.turn.gaveWay = placeBehind, true
+		if len(q.line.calls) > 0 {
+			q.turn.hear([]Peer{q.self()}, "")
+		}
 	}
-	q.turn.wins, q.turn.until = 0, q.pace.courtesyEnds(now)
+	q.turn.wins, q.turn.until = 0, q.pace.courtesyEnds(now, q.turn.slowest)
 	q.pace.notBefore, q.view.observeAt = q.turn.until, now.Add(observeEvery)
 	return append(q.next(q.turn.pass(acts), now), Act{What: Listen})
 }
@@ -227,6 +232,12 @@ func (q *queue) detached(acts []Act, now time.Time) []Act {
 	q.view.observeAt = now
 	return append(q.next(acts, now), Act{What: Listen})
 }
+
+// self returns this process as a peer of others.
+func (q *queue) self() Peer { return Peer{q.rules.Self, q.pace.rtt} }
+
+// node returns a node at random, for a message.
+func (q *queue) node() int { return int(q.rules.Pace.Random(time.Duration(q.rules.Nodes))) }
 
 // discardable reports whether nothing is lost without the queue. No call waits or has a side round, no call has a lock
 // from this queue, and others have had the time to take it. A lock that has expired does not count, because it may

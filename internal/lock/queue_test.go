@@ -243,9 +243,7 @@ func TestTurn_GoesFromProcessToProcess(t *testing.T) {
 			{"0 turn b c", "turn to b before c"}, // as nobody has ever waited
 			{"join 1", "try"},
 			{"leave 1", ""},
-			{"0 turn b c", ""},
-			{"1 turn b c", "turn to b before c"},
-			{"0 turn", ""},
+			{"0 turn b c", "turn to b before c"},
 			{"1 turn", ""},
 		}},
 		"late messages of one do not count for the next": {nodes: 3, steps: []step{
@@ -256,7 +254,7 @@ func TestTurn_GoesFromProcessToProcess(t *testing.T) {
 			{"2 turn", ""},
 			{"peer b", ""},
 			{"10ms: unlocked", "turn to b"},
-			{"11ms: join 2", "tick 18ms"},
+			{"11ms: join 2", "announce to b through 0, tick 18ms"},
 			{"1 turn", ""},
 			{"0 turn", "try"},
 		}},
@@ -270,7 +268,7 @@ func TestTurn_LeavesTimeToThePeer(t *testing.T) {
 			{"4ms: won", ""},
 			{"peer b", ""},
 			{"10ms: unlocked", "turn to b"},
-			{"12ms: join 2", "tick 18ms"},
+			{"12ms: join 2", "announce to b through 0, tick 18ms"},
 			{"18ms: tick", "observe 0, tick 30.01s"},
 			{"20ms: 0 held b.1 for 1s", "announce to b through 0, tick 1.021s"},
 		}},
@@ -279,7 +277,7 @@ func TestTurn_LeavesTimeToThePeer(t *testing.T) {
 			{"4ms: won", ""},
 			{"peer b", ""},
 			{"10ms: unlocked", "turn to b"},
-			{"12ms: join 2", "tick 18ms"},
+			{"12ms: join 2", "announce to b through 0, tick 18ms"},
 			{"2 turn", ""},
 			{"18ms: tick", "observe 0, tick 30.01s"},
 		}},
@@ -288,7 +286,7 @@ func TestTurn_LeavesTimeToThePeer(t *testing.T) {
 			{"4ms: won", ""},
 			{"peer b", ""},
 			{"10ms: unlocked", "turn to b"},
-			{"12ms: join 2", "tick 18ms"},
+			{"12ms: join 2", "announce to b through 0, tick 18ms"},
 			{"18ms: tick", "observe 0, tick 30.01s"},
 			{"20ms: 0 free", "tick 28ms"},
 			{"22ms: 0 changed", "tick 28ms"},
@@ -300,7 +298,7 @@ func TestTurn_LeavesTimeToThePeer(t *testing.T) {
 			{"4ms: won", ""},
 			{"peer b", ""},
 			{"10ms: unlocked", "turn to b"},
-			{"12ms: join 2", "tick 18ms"},
+			{"12ms: join 2", "announce to b through 0, tick 18ms"},
 			{"18ms: tick", "observe 0, tick 30.01s"},
 			{"20ms: 0 free", "tick 28ms"},
 			{"28ms: tick", "try"},
@@ -312,7 +310,7 @@ func TestTurn_RemembersNoMorePeersThanAMessageCanCarry(t *testing.T) {
 	c := newDriver(t, 1, steady)
 	c.run([]step{{"join 1", "try"}, {"4ms: won", ""}})
 	for i := range 1000 {
-		c.PeersWait([]string{strconv.Itoa(i)})
+		c.PeersWait(nil, 0, []lock.Peer{{Owner: strconv.Itoa(i)}})
 	}
 	for _, a := range c.do("unlocked") {
 		if a.What == lock.Publish {
@@ -330,7 +328,7 @@ func TestTurn_YieldDelayIsBoundedAfterALongRound(t *testing.T) {
 	c.won(time.Hour)
 	c.run([]step{
 		{"1h0m1s: unlocked", "turn to b"},
-		{"join 2", "tick 1h0m1.107s"}, // an eighth of 400 ms, twice, and the 7 ms that were
+		{"join 2", "announce to b through 0, tick 1h0m1.107s"}, // an eighth of 400 ms, twice, and the 7 ms that were
 	})
 }
 

@@ -67,6 +67,7 @@ const (
 	Watch                  // an observation, for the [Name]
 	Heal                   // the deletion of a key without a TTL, for the Name
 	Detached               // the observation of a lock that was left to another process
+	Announce               // the message to the holder that calls wait here, for the Name
 )
 
 // Acquire is a round that takes a lock that nobody holds.

@@ -135,7 +135,11 @@ func (s *teller) happens(line string) []string {
 	case err == nil && words[1] == "reconnects":
 		acts = s.name.TrackingLost(nil, node)
 	case err == nil && words[1] == "says":
-		acts, _ = s.name.TurnPassed(nil, node, words[min(len(words), 8):])
+		var peers []lock.Peer
+		for _, who := range words[min(len(words), 8):] {
+			peers = append(peers, lock.Peer{Owner: who})
+		}
+		acts, _ = s.name.TurnPassed(nil, node, peers)
 	case err == nil && words[1] == "deleted":
 		acts = s.name.Answered(nil, wire.Tag{What: lock.Heal, Node: uint16(node)}, &wire.Reply{Answer: quorum.Yes})
 	case err == nil && words[1] == "shows":

@@ -30,8 +30,7 @@ func (s *teller) waits(who, line string) []lock.Act {
 		return s.name.Lost(nil, c, s.acquire)
 	}
 	require.Equal(s, "waits elsewhere", line[2:])
-	s.name.PeersWait([]string{who})
-	return nil
+	return s.name.PeersWait(nil, 0, []lock.Peer{{Owner: who}})
 }
 
 // shown is what a node shows to a waiter.
@@ -77,7 +76,11 @@ func (s *teller) act(a *lock.Act) string {
 		if a.Message.Node == lock.AllNodes {
 			through = "all nodes"
 		}
-		return fmt.Sprintf("tell %s through %s: %s %v", a.Message.To, through, a.Message.What, a.Message.Peers)
+		var peers []string
+		for _, p := range a.Message.Peers {
+			peers = append(peers, p.Owner)
+		}
+		return fmt.Sprintf("tell %s through %s: %s %v", a.Message.To, through, a.Message.What, peers)
 	case lock.Listen:
 		return "listen"
 	case lock.Warn:

@@ -26,8 +26,8 @@ func (q *queue) trySide(acts []Act, c *Call) []Act {
 }
 
 // vacated records that this process has sent the release of a slot. If the next call waits for a slot, its round
-// follows, and asks for that slot first. But once in [leaveEvery] the slot goes to the process that hears of the release
-// first. While processes with different numbers of slots wait, each released slot does.
+// follows, and asks for that slot first. But once in [leaveEvery] the slot goes to the process that hears of the
+// release first. While processes with different numbers of slots wait, each released slot does.
 func (q *queue) vacated(acts []Act, now time.Time, slot wire.Slot) []Act {
 	i := 0
 	if q.state == trying && q.line.want().Kind.HasSlots() { // no call overtakes a writer

@@ -14,14 +14,32 @@ const (
 
 // turn is the state of the turns in which processes take the lock. A peer is another process that waits for it.
 type turn struct {
-	wins    int       // how many times in a row this process has taken the lock
-	from    time.Time // since when this process has kept the lock to its own calls
-	freedAt time.Time // when it released the lock last
-	passing bool      // the lock has gone from hand to hand in memory since it was taken
-	until   time.Time // until then it is the turn of other processes
-	peers   []string  // the owner parts of the peers; the first is the next
-	came    bool      // a peer has passed the turn to this process since the last round that was won
+	wins     int           // how many times in a row this process has taken the lock
+	from     time.Time     // since when this process has kept the lock to its own calls
+	freedAt  time.Time     // when it released the lock last
+	passing  bool          // the lock has gone from hand to hand in memory since it was taken
+	until    time.Time     // until then it is the turn of other processes
+	peers    []Peer        // the first is the next
+	passedTo string        // the peer that this process has passed the turn to last; "" means none
+	slowest  time.Duration // the longest RTT of the peers that were heard of lately
+	came     bool          // a peer has passed the turn to this process since the head began to wait
+	place    place         // the place of this process among those that wait
+	gaveWay  bool          // it has given way to others since it saw the present holder
+	announce uint32        // how many times it has told a holder that it waits
 }
+
+// place is the place of a process among those that wait for a lock.
+type place uint8
+
+// The places.
+const (
+	placeUnknown place = iota // no holder has heard that this process waits, so chance decides
+	placeBehind               // other processes come first
+	placeNext                 // this process comes first
+)
+
+// reset drops what this process knows of its place, when its next call begins to wait.
+func (t *turn) reset() { t.came, t.place, t.gaveWay, t.passedTo = false, placeUnknown, false, "" }
 
 // keptFrom records that this process has kept the lock to its own calls since at, if others had it before. If the lock
 // was free for longer than a release waits, others have had their turn too.

@@ -59,6 +59,15 @@ func (v *view) shared() bool {
 	return v.count(func(n *nodeState) bool { return n.Exists && form.IsMark(n.Token) }) > 0
 }
 
+// sawToken records that an observation has shown a token, or a value in its place.
+func (v *view) sawToken(now time.Time, token string) {
+	v.token = token
+	v.writers.saw(token, len(v.nodes))
+	if form.IsWanted(token) {
+		v.wantedAt = now
+	}
+}
+
 // others reports whether the key on some node holds the mark of another kind.
 func (v *view) others(kind form.Kind) bool {
 	return v.count(func(n *nodeState) bool {

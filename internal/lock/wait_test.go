@@ -352,7 +352,7 @@ func TestWait_YieldsForSomeRoundTripsHoweverLongTheBackOff(t *testing.T) {
 		pace := steady
 		pace.First, pace.Most = longest, longest
 		newDriver(t, 1, pace).run([]step{
-			{"join 1", "try"}, {"won", "*"}, {"peer b", ""}, {"unlocked", "turn to b"}, {"join 2", "tick 1.751s"},
+			{"join 1", "try"}, {"won", "*"}, {"peer b", ""}, {"unlocked", "turn to b"}, {"join 2", "announce to b through 0, tick 1.751s"},
 		})
 	}
 }

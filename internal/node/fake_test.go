@@ -222,7 +222,7 @@ func likeRedis(c *peer, args []string) string {
 	case "SET", "AUTH", "SELECT", "CLIENT":
 		return "+OK\r\n"
 	case "PUBLISH":
-		return ":0\r\n"
+		return ":1\r\n"
 	case "EVALSHA", "EVAL":
 		return ":1\r\n"
 	case "PING":

@@ -28,8 +28,8 @@ func TestGreeting_LogsInToAServerWithAPassword(t *testing.T) {
 		require.NotContains(t, fmt.Sprint(reply.Err), secret)
 		return reply
 	}
-	requireReply(t, quorum.Yes, nil, connected(server, withLogin("", secret)))
-	requireReply(t, quorum.Yes, nil, connected(server, withLogin("default", secret)))
+	requireReply(t, quorum.No, nodeerr.ErrAbsent, connected(server, withLogin("", secret)))
+	requireReply(t, quorum.No, nodeerr.ErrAbsent, connected(server, withLogin("default", secret)))
 	requireUnconnected(t, connected(server, patient()), "NOAUTH")
 	requireUnconnected(t, connected(server, withLogin("", "wrong")), "WRONGPASS")
 	requireUnconnected(t, connected(server, withLogin("nobody", secret)), "WRONGPASS")

@@ -33,6 +33,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // MaxGuard is the longest MaxTTL of a restart guard.
@@ -365,7 +366,15 @@ func (o own) confirmedBy(v *wire.Value) bool {
 
 // Publish returns the command that sends message to all subscribers of channel.
 func Publish(channel, message string) *wire.Command {
-	// The server answers with the number of subscribers that received the message.
-	cmd := &wire.Command{Parse: func(v *wire.Value) wire.Reply { return wire.YesIf(v.Kind == ':', v) }}
+	cmd := &wire.Command{Parse: parseReceivers}
 	return cmd.With("PUBLISH", channel, message)
+}
+
+// parseReceivers parses the reply to PUBLISH, which is the number of connections that get the message. No means that
+// there are none.
+func parseReceivers(v *wire.Value) wire.Reply {
+	if v.Kind == ':' && v.Num <= 0 {
+		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
+	}
+	return wire.YesIf(v.Kind == ':', v)
 }

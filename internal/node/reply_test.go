@@ -90,7 +90,7 @@ var (
 	// What yes is to the commands, and what recreated is to extend.
 	yes = map[string]*regexp.Regexp{
 		"acquire": regexp.MustCompile(`^\+OK\r\n`), "release": one, "extend": one, "delete": one, "heal": one,
-		"publish":              regexp.MustCompile(`^:-?\d+\r\n`),
+		"publish":              regexp.MustCompile(`^:\+?0*[1-9]\d*\r\n`),
 		"acquire with fencing": regexp.MustCompile(`^:0*[1-9]\d{0,15}\r\n`), "raise": one,
 		"release with fencing": one, "extend with fencing": one,
 		"acquire all": one, "acquire all with fencing": regexp.MustCompile(`^\*0*2\r\n(:0*[1-9]\d{0,15}\r\n){2}`),

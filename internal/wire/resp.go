@@ -19,7 +19,7 @@ const (
 	// MaxReply bounds one reply or push: its bytes, and valueSize more for each value in it.
 	MaxReply = 1 << 20
 	// MaxPushed bounds a text in a push: a key that was observed, or a message. Longer ones are dropped.
-	MaxPushed = 4 << 10
+	MaxPushed = 8 << 10
 	// maxLine bounds a line. Only an error is about that long.
 	maxLine = 16 << 10
 	// maxDepth bounds how deep arrays are nested.

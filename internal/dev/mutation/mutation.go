@@ -24,7 +24,9 @@ type Mutation struct {
 
 // All returns the mutations that the simulator has to find.
 func All() []Mutation {
-	return slices.Concat(lockMutations, setMutations, shareMutations, slotMutations, handoffMutations, fencingMutations, guardMutations)
+	return slices.Concat(
+		lockMutations, turnMutations, setMutations, shareMutations, slotMutations, handoffMutations, fencingMutations, guardMutations,
+	)
 }
 
 // Overlay writes the file with the mutation in it into dir, and returns what go build -overlay takes. Root is the root of the module.

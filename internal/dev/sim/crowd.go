@@ -12,7 +12,7 @@ func (p *Plan) alone() bool {
 	if !p.Tracking || p.Fickle {
 		return false
 	}
-	p.Steps, p.Names, p.Handoff, p.Guard = nil, 1, 0, 0
+	p.Steps, p.Names, p.Handoff, p.Guard, p.LookEvery = nil, 1, 0, 0, 0
 	return true
 }
 
@@ -127,6 +127,7 @@ func (n *name) checkTurn(w *waiter) {
 			}
 		}
 		c.check(all <= maxOthers*callers, "one that waits has its turn", "client %d: waiter %d has waited for %d of %d callers", c.number, w.number, all, callers)
+		c.check(all <= maxTurns*c.plan.Clients || !c.plan.orderly(), "processes have their turns", "client %d: waiter %d has waited for %d", c.number, w.number, all)
 		c.check(writers <= maxWriters*(8+6*c.plan.Clients) || !w.kind().Several() || w.before > 0, "one that shares has its turn beside writers",
 			"client %d: waiter %d has waited for %d writers", c.number, w.number, writers)
 	}

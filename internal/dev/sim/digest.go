@@ -60,7 +60,7 @@ var (
 	}
 	errands = [...]string{
 		lock.Vote: "vote", lock.Raise: "raise", lock.CleanUp: "clean up", lock.Observe: "observe", lock.Forgotten: "forget",
-		lock.Watch: "watch", lock.Heal: "heal", lock.Look: "look", lock.Detached: "look again",
+		lock.Watch: "watch", lock.Heal: "heal", lock.Look: "look", lock.Detached: "look again", lock.Announce: "announce",
 	}
 )
 

@@ -35,6 +35,15 @@ func (o order) reply(r *wire.Reply) {
 	}
 }
 
+// heard replies to a message, which so many connections get.
+func (o order) heard(receivers int64) {
+	r := wire.Reply{Answer: quorum.No}
+	if receivers > 0 {
+		r.Answer = quorum.Yes
+	}
+	o.reply(&r)
+}
+
 // line is a client's side of a node: it carries out what the pipeline decides, as
 // package pool does with sockets and goroutines.
 type line struct {
@@ -171,6 +180,7 @@ func (l *line) answered(c *conn, m *message, v wire.Value) {
 	o := op.Item
 	c.use = max(c.use, wire.Served)
 	if o.cmd == nil {
+		o.heard(v.Num)
 		return
 	}
 	if refusal := v.Refusal(); refusal != nil && refusal.Code == "NOSCRIPT" && l.commands.Repeat(op) {

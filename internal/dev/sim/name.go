@@ -110,11 +110,21 @@ func (n *name) act(acts []lock.Act) {
 			}
 			for i, l := range c.lines {
 				if m.Node == lock.AllNodes || m.Node == i {
-					l.publish(&note{m.To, m.What, n.key, m.Peers})
+					n.publish(l, &a)
 				}
 			}
 		}
 	}
+}
+
+// publish sends a message to another client.
+func (n *name) publish(l *line, a *lock.Act) {
+	m := a.Message
+	o := order{note: &note{m.To, m.What, n.key, m.Peers}, tag: a.Tag}
+	if a.Tag.What == lock.Announce {
+		o.to = n
+	}
+	_ = l.send(o)
 }
 
 // send sends what is not the command of a round.

@@ -48,7 +48,11 @@ type Plan struct {
 	LookEvery time.Duration
 	// Handoff is for how long a client hands a lock off from hand to hand; 0 means that none does.
 	Handoff time.Duration
-	Steps   []Step
+	// Calm means that nothing takes much longer than usual on its way.
+	Calm bool
+	// Far is by how many times everything takes longer between a node and the last client; 0 means that it does not.
+	Far   int
+	Steps []Step
 }
 
 // Step is one thing that is done at a time of the plan. If it does not apply (an
@@ -175,6 +179,7 @@ func NewPlan(seed uint64) Plan {
 	p.promotes(rand.New(rand.NewPCG(seed, 0x2545f4914f6cdd1d)))
 	p.slots(rand.New(rand.NewPCG(seed, 0xe7037ed1a0b428db)))
 	p.moves(rand.New(rand.NewPCG(seed, 0xd1342543de82ef95)))
+	p.turns(rand.New(rand.NewPCG(seed, 0x9fb21c651e98df25)))
 	return p
 }
 

@@ -89,8 +89,8 @@ func (s *server) handle(c *conn, m message) {
 		v := s.restamp(c, m.cmd.Args)
 		c.deliver(func() { m.done(v) })
 	case m.cmd == nil:
-		s.publish(m.note)
-		c.deliver(func() { m.done(number(1)) })
+		v := number(s.publish(m.note))
+		c.deliver(func() { m.done(v) })
 	case c.former && does(m.cmd) != observe:
 		v := wire.Value{Kind: '-', Text: []byte(errReplica.Message)}
 		c.deliver(func() { m.done(v) })

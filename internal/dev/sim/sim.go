@@ -24,7 +24,14 @@ const (
 )
 
 // Run carries out a plan and returns the first promise that was broken, or nil.
-func Run(p Plan) *Violation { return run(p, nil, false) }
+func Run(p Plan) *Violation { return run(p, nil, false).failed }
+
+// Order carries out a plan. It returns how many pairs of processes have waited for a lock at the same time, and how many of
+// these got it in another order than they came, in a plan in which they come one after the other.
+func Order(p Plan) (all, wrong int) {
+	w := run(p, nil, false)
+	return w.pairs.all, w.pairs.wrong
+}
 
 // Trace carries out a plan and returns what happened, line by line.
 func Trace(p Plan) []string {
@@ -33,7 +40,7 @@ func Trace(p Plan) []string {
 	return trace
 }
 
-func run(p Plan, trace *[]string, recorded bool) *Violation {
+func run(p Plan, trace *[]string, recorded bool) *world {
 	w := &world{plan: p, trace: trace, recorded: recorded, rounds: map[life]*round{}, turned: map[string][]turns{}, patience: shortPatience}
 	for i := range p.Nodes {
 		w.servers = append(w.servers, newServer(w, i))
@@ -52,7 +59,7 @@ func run(p Plan, trace *[]string, recorded bool) *Violation {
 	w.resting = true
 	w.run(w.now + 3*time.Hour) // until the last lease is over
 	w.checkFree()
-	return w.failed
+	return w
 }
 
 // rest has those that hold a lock give it back, unless it ends by itself, and checks those

@@ -13,7 +13,7 @@ type note struct {
 	to   string
 	what string // as in lock.Message
 	key  string
-	who  []string
+	who  []lock.Peer
 }
 
 // greet ends the connection before, if that is permitted. It decides what the new one is for: pushes if
@@ -84,15 +84,17 @@ func (s *server) invalidate(key string) {
 	}
 }
 
-// publish pushes a message to another client.
-func (s *server) publish(n *note) {
+// publish pushes a message to another client. It returns how many connections get it.
+func (s *server) publish(n *note) (receivers int64) {
 	for _, client := range s.clients {
 		for _, c := range client.lines[s.number].conns {
 			if c.pushes && client.self == n.to {
 				s.push(c, func() { c.message(n) })
+				receivers++
 			}
 		}
 	}
+	return receivers
 }
 
 // push sends something that nobody has asked for.
@@ -141,13 +143,10 @@ func (l *line) message(note *note) {
 	n := c.name(note.key)
 	n.do(func() {
 		if note.what == lock.Waits {
-			n.lock.PeersWait(note.who)
+			n.act(n.lock.PeersWait(nil, l.server.number, note.who))
 			return
 		}
 		acts, _ := n.lock.TurnPassed(nil, l.server.number, note.who)
 		n.act(acts)
 	})
 }
-
-// publish sends a message to another client.
-func (l *line) publish(n *note) { _ = l.send(order{note: n}) }

@@ -26,6 +26,7 @@ type waiter struct {
 	onEnded   func() // nil: nothing follows
 	came      turns  // those of others by then
 	before    int    // how many waited here then
+	at        time.Duration
 }
 
 // wait begins a Lock.
@@ -37,6 +38,7 @@ func (c *client) wait(s Step) *waiter {
 	}
 	w := &waiter{Step: s, queue: n, number: c.comers}
 	w.call = lock.Call{Want: s.want(), Of: w}
+	w.at = c.now
 	w.came, w.before = n.others(), len(n.waiters)
 	c.log("client %d: waiter %d comes for %s", c.number, w.number, n.key)
 	n.waiters, n.waited = append(n.waiters, w), true
@@ -103,6 +105,7 @@ func (w *waiter) take(r *round) {
 func (w *waiter) got(how string) {
 	w.end(how)
 	w.queue.checkTurn(w)
+	w.queue.countPairs(w)
 	for _, o := range w.queue.waiters {
 		// Those who share it have their rounds side by side, and beside that of a writer that has come later.
 		w.queue.client.check(o.number > w.number || o.cancelled || o.kind().Several() && (w.kind().Several() || o.tried),

@@ -40,6 +40,7 @@ type world struct {
 	rushed bool    // others have taken a lock in turn
 
 	turned map[string][]turns // by client: of each key
+	pairs  struct{ all, wrong int }
 }
 
 // life is one life of a key: what an acquire begins.
@@ -121,15 +122,19 @@ func (w *world) chance(of ...int) uint64 {
 	return h
 }
 
-// latency is how long a message takes: a fraction of a millisecond as a rule, longer
+// latency is how long a message from or to a client takes: a fraction of a millisecond as a rule, longer
 // than the node timeout at times.
-func (w *world) latency(of ...int) time.Duration {
-	c := w.chance(of...)
+func (w *world) latency(client int, of ...int) time.Duration {
+	c := w.chance(append([]int{client}, of...)...)
 	base := 40*time.Microsecond + time.Duration(c>>8%200)*time.Microsecond
-	switch c & 63 {
-	case 0, 1:
+	if w.plan.Far > 0 && client == w.plan.Clients-1 {
+		base *= time.Duration(w.plan.Far)
+	}
+	switch n := c & 63; {
+	case w.plan.Calm:
+	case n < 2:
 		return base + time.Duration(c>>16%80)*time.Millisecond
-	case 2, 3, 4, 5:
+	case n < 6:
 		return base + time.Duration(c>>16%4000)*time.Microsecond
 	}
 	return base

@@ -1,0 +1,15 @@
+package mutation
+
+// turnMutations weaken the turns in which processes take a lock.
+var turnMutations = []Mutation{
+	{"no-head-start", "a process that is not the next lets others try first",
+		"internal/lock/observe.go", "if q.turn.place == placeBehind && !q.turn.gaveWay {", "if false {"},
+	{"list-kept-by-readers", "a process that shares a lock gives the list of those that wait to the next",
+		"internal/lock/queue.go", "return q.next(q.turn.entrust(acts), now)", "return q.next(acts, now)"},
+	{"list-lost-with-the-turn", "a process that loses its turn sends the list on",
+		"internal/lock/peers.go", "if p.Owner != holder && len(m.Peers) < MaxPeers {", "if false {"},
+	{"unwanted-list-dropped", "a list that comes where nobody waits goes on to the next",
+		"internal/lock/peers.go", "case what == Waits && len(peers) > 1:", "case false:"},
+	{"first-is-behind", "a process with the list is the next",
+		"internal/lock/peers.go", "\tq.turn.place = placeNext\n\tq.pace.comesFirst()\n", ""},
+}
