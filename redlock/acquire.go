@@ -11,10 +11,19 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// TryLock tries once to take the lock of a name, on every node. It never waits for a holder. It returns as soon as a
-// majority has granted the lock or no majority is possible. That takes the node timeout at most, whatever the nodes do,
-// and twice that with [WithFencing]. With [Slots] up to four such rounds may follow each other. The answers of the
-// other nodes are handled in the background.
+// TryLock tries to take the lock of a name, on every node, and never waits for a holder. It asks all nodes in one
+// round, which ends as soon as a majority has granted the lock or no majority is possible. A round takes the node
+// timeout at most, whatever the nodes do, and twice that with [WithFencing]. The answers of the other nodes are handled
+// in the background.
+//
+// Callers that try at the same instant may each win some of the nodes, so that none of them has a majority. TryLock
+// then releases these nodes and repeats the round after a short random pause. So one of these callers gets the lock,
+// all but certainly. TryLock repeats a round if some node granted the lock, another node refused it, and a majority of
+// all nodes did one or the other. It does so up to four times, and begins no round later than the node timeout after
+// the first. So it takes at most twice the node timeout, or three times with WithFencing.
+//
+// A name that others hold on all nodes costs one round. A name that they hold on a bare majority looks like such a
+// race: it costs up to five rounds, about 30 round trips, before [ErrTaken].
 //
 // The errors, all with the lock's name ([LockError]):
 //   - [ErrTaken]: others hold too many nodes for a majority. Data of another program that has a TTL counts too. If keys
@@ -39,9 +48,6 @@ import (
 // After an error the call leaves no lock on a node that answers. A node that does not answer is cleaned up when it is
 // back, or by the TTL. The releases may still be under way when TryLock returns. So a program that exits calls Close
 // first; otherwise keys may stay until their TTL is over.
-//
-// Callers that try at the same instant may each win some of the nodes, so that none of them has a majority. If one of
-// them must get the lock, use Lock with a context that ends soon.
 //
 // ctx limits only the acquire. Its end does not affect a lock that is held.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
@@ -88,7 +94,7 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lo
 	return l.take(ctx, name, opts, false)
 }
 
-// take checks a call, and then tries once or waits for the lock. If the caller already holds it, take returns another
+// take checks a call, and then tries or waits for the lock. If the caller already holds it, take returns another
 // handle or an error, as reenter does. try means that the call does not wait.
 func (l *Locker) take(ctx context.Context, name string, opts []LockOption, try bool) (lock *Lock, err error) {
 	var req request
@@ -124,7 +130,7 @@ func (l *Locker) take(ctx context.Context, name string, opts []LockOption, try b
 	return lock, err
 }
 
-// tries reports whether a call tries only once: try is true, or MaxWait is 0. It returns an ErrInvalid if try is true
+// tries reports whether a call does not wait: try is true, or MaxWait is 0. It returns an ErrInvalid if try is true
 // and the call has a MaxWait or MaxOutage of its own.
 func (r *request) tries(try bool) (bool, error) {
 	switch {
@@ -153,39 +159,44 @@ func (l *Locker) limit(ctx context.Context, req *request) (limited context.Conte
 	}
 }
 
-// maxSplits is the largest number of rounds of a call for a slot that does not wait. It runs another round if the last
-// one was split: a majority granted slots, but not the same one.
-const maxSplits = 4
-
-// attempt runs a round, and up to three more if a slot was split. It runs maxSplits rounds at most.
+// attempt runs a round, and repeats it while it may have been split: see [engine.Repeat].
 func (l *Locker) attempt(ctx context.Context, req *request) (*Lock, error) {
-	for round := 1; ; round++ {
-		lock, split, err := l.acquire(ctx, req)
-		if !split || round == maxSplits || ctx.Err() != nil {
-			return lock, err
-		}
-		if err := req.nextToken(); err != nil {
-			return nil, failed(event.OpAcquire, req.name, err)
-		}
+	c := engine.Call{Want: &req.Want, Metadata: req.metadata, Block: req.block}
+	won, r, lost := l.acquire(ctx, req, &c, req.token)
+	if won != nil {
+		return won, nil
 	}
+	again := *req // because a call that repeats nothing has its request on the stack
+	for repeat := l.repeat(&again); won == nil; {
+		token, err := l.repeatAfter(ctx, repeat, []engine.LostRound{lost}, &c)
+		switch {
+		case err != nil:
+			return nil, failed(event.OpAcquire, req.name, err)
+		case token == "":
+			return nil, l.refused(ctx, l.refusalOf(&r.Round))
+		}
+		won, r, lost = l.acquire(ctx, req, &c, token)
+	}
+	return won, nil
 }
 
-// acquire runs one round. split is the result of [quorum.Acquire.Split].
-func (l *Locker) acquire(ctx context.Context, req *request) (lock *Lock, split bool, err error) {
-	c := engine.Call{Want: &req.Want, Metadata: req.metadata, Block: req.block}
+// acquire runs a round of a call with a token, or with a random one if token is "". If the round is lost, acquire
+// returns it with its record.
+func (l *Locker) acquire(
+	ctx context.Context, req *request, c *engine.Call, token string,
+) (won *Lock, r *engine.Acquire, lost engine.LostRound) {
 	e := l.engine.Enter(req.key)
-	r := e.AskLocked(&c, req.token, req.call)
+	r = e.AskLocked(c, token, req.call)
 	e.Exit()
 	outcome := r.Wait(ctx, nil)
 	e.Enter()
-	if outcome != quorum.Done {
-		split = r.SplitLocked()
-		e.LostLocked(r, &c)
-		e.Exit()
-		return nil, split, l.refused(ctx, l.refusalOf(&r.Round))
-	}
 	defer e.Exit()
-	return l.wonLocked(e, &c, r, req), false, nil
+	if outcome != quorum.Done {
+		lost = r.LostRoundLocked()
+		e.LostLocked(r, c)
+		return nil, r, lost
+	}
+	return l.wonLocked(e, c, r, req), nil, lost
 }
 
 // logBlocked logs that a call was refused because of keys that no holder will release, so that another try does not

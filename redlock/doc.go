@@ -9,10 +9,11 @@
 //	})
 //
 // [Locker.Do] waits for the lock, renews it while the function runs, and releases it; [Locker.TryDo] does not wait.
-// [Locker.Lock] waits and returns a [Lock], [Locker.TryLock] asks once. [Lock.Unlock] ends a Lock. A Lock also ends at
-// its deadline, which [Lock.Extend] and [AutoExtend] move, or when its Locker finds that the nodes no longer hold it.
-// [Lock.Done] and [Lock.Context] notify the protected work. [Locker.Inspect] shows a lock, [Locker.Watch] each change
-// of its holder. [Locker.Attach] returns a handle on a lock of another process. [Locker.ForceUnlock] removes a lock.
+// [Locker.Lock] waits and returns a [Lock], [Locker.TryLock] does not wait. [Lock.Unlock] ends a Lock. A Lock also ends
+// at its deadline, which [Lock.Extend] and [AutoExtend] move, or when its Locker finds that the nodes no longer hold
+// it. [Lock.Done] and [Lock.Context] notify the protected work. [Locker.Inspect] shows a lock, [Locker.Watch] each
+// change of its holder. [Locker.Attach] returns a handle on a lock of another process. [Locker.ForceUnlock] removes a
+// lock.
 //
 // # Terms
 //

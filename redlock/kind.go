@@ -60,7 +60,7 @@ func Shared() LockOption {
 // that waits for one kind keeps further callers of the other kind out.
 //
 // Callers that do not wait and try at the same instant may get different slots, so that no slot has a majority. Then a
-// call tries again, up to four times in all, before it returns [ErrTaken].
+// call repeats its round, as [Locker.TryLock] says, before it returns [ErrTaken].
 //
 // A caller that already has a slot of the name gets [ErrDeadlock], or with [Reentrant] another handle on its lock. A
 // caller that holds another lock of the name gets ErrDeadlock, also with Reentrant.

@@ -48,8 +48,8 @@ func MaxHold(d time.Duration) DefaultOption {
 // or [ErrNoQuorum], in a [*QuorumError]. That matches no error of package context, because no context has ended. Unlike
 // a deadline of the context, MaxWait does not limit the function of Do.
 //
-// 0 means that the call tries once, like [Locker.TryLock]. The default is [NoLimit]: only the context limits the wait.
-// d must not be below zero. For TryLock, TryDo and Attach, which do not wait, the option is [ErrInvalid].
+// 0 means that the call does not wait, like [Locker.TryLock]. The default is [NoLimit]: only the context limits the
+// wait. d must not be below zero. For TryLock, TryDo and Attach, which do not wait, the option is [ErrInvalid].
 func MaxWait(d time.Duration) DefaultOption {
 	return defaultOption(func(r *request) { r.maxWait, r.given = d, r.given|givenMaxWait })
 }

@@ -16,7 +16,8 @@ const maxTogether = 64
 
 // TryLockAll is [Locker.TryLock] for several names: the caller gets the locks of all of them, or none. Each node grants
 // all names in one step or refuses all, in one round trip, and a majority must grant all. From then on the locks are
-// held like locks that were taken one by one. [Locks.Unlock] releases them.
+// held like locks that were taken one by one. [Locks.Unlock] releases them. A round that other callers may have split
+// is repeated as in TryLock.
 //
 // names has from 1 to 64 names, in any order, each once. The options hold for each of the locks. With [WithFencing]
 // each lock has a fencing token of its own. [Reentrant], [Shared] and [Slots] are [ErrInvalid]. If the caller already
@@ -128,6 +129,7 @@ type attempt struct {
 	engine.Together
 	reqs    []request
 	parts   []engine.Part
+	records []engine.LostRound // for a repeat: one for each name
 	refusal *QuorumError
 
 	hopeless bool  // nobody can take one of the names
@@ -140,21 +142,39 @@ type attempt struct {
 // returns the locks, or the attempt that was lost. It gives back the parts of a lost attempt except the part of at,
 // which the caller ends.
 func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lock, *attempt, error) {
-	l, first := t.locker, &t.all[0]
+	first := &t.all[0]
 	if err := first.nextToken(); err != nil {
 		return nil, nil, failed(event.OpAcquire, first.name, err)
 	}
+	locks, lost := t.ask(ctx, reqs, newCalls(reqs), first.token, at)
+	return locks, lost, nil
+}
+
+// newCalls makes the calls of a round over some names.
+func newCalls(reqs []request) []*engine.Call {
+	calls := make([]*engine.Call, len(reqs))
+	for i := range reqs {
+		calls[i] = &engine.Call{Want: &reqs[i].Want}
+	}
+	return calls
+}
+
+// ask is round with a token. It has a call for each name, except for the name of at.
+func (t *together) ask(
+	ctx context.Context, reqs []request, calls []*engine.Call, token string, at *waiter,
+) ([]*Lock, *attempt) {
+	l := t.locker
 	a := &attempt{reqs: reqs, parts: make([]engine.Part, len(reqs))}
 	rounds := make([]engine.Acquire, len(reqs))
 	for i := range reqs {
-		r, c := &rounds[i], &engine.Call{Want: &reqs[i].Want}
+		r, c := &rounds[i], calls[i]
 		if at != nil && at.req.key == reqs[i].key {
 			c = &at.Call
 		}
 		r.Of = reqs[i].call
 		a.parts[i] = engine.Part{Acquire: r, Key: reqs[i].key, Call: c}
 	}
-	a.Ask(l.engine, first.token, first.metadata, a.parts)
+	a.Ask(l.engine, token, t.all[0].metadata, a.parts)
 	if a.Wait(ctx) {
 		locks := make([]*Lock, len(reqs))
 		for i := range rounds {
@@ -163,7 +183,7 @@ func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lo
 			locks[i] = l.wonLocked(e, a.parts[i].Call, &rounds[i], &reqs[i])
 			e.Exit()
 		}
-		return locks, nil, nil
+		return locks, nil
 	}
 	a.lost(l, rounds)
 	if ctx.Err() == nil || t.last == nil || errors.Is(a.refusal, ErrTaken) {
@@ -175,7 +195,7 @@ func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lo
 			a.giveBack(i)
 		}
 	}
-	return nil, a, nil
+	return nil, a
 }
 
 // scattered reports whether others hold some of the names, but each on too few nodes to keep this call from it alone.
@@ -198,6 +218,7 @@ func (a *attempt) giveBack(i int) {
 // Answers about different names do not add up: names that others hold on one node each are in nobody's way.
 func (a *attempt) lost(l *Locker, rounds []engine.Acquire) {
 	a.others, a.blocked, a.named = a.InTheWay()
+	a.records = a.LostRounds()
 	refusals := make([]*QuorumError, len(rounds))
 	for i := range rounds {
 		if r := &rounds[i].Round; r.Outcome() != quorum.Done {
@@ -226,17 +247,27 @@ func (a *attempt) lost(l *Locker, rounds []engine.Acquire) {
 	a.refusal = &refusal
 }
 
-// try runs one round. If others hold some of the names on some nodes, but no name on too many nodes, none of these
-// others holds a lock. Then try takes the names one by one, in order, because that may succeed.
+// try runs a round, and repeats it while it may have been split: see [engine.Repeat]. After the last round others may
+// hold some of the names on some nodes, but no name on too many nodes. Then none of these others holds a lock, and try
+// takes the names one by one, in order, because that may succeed.
 func (t *together) try(ctx context.Context) (*Locks, error) {
 	locks, lost, err := t.round(ctx, t.all, nil)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case locks != nil:
-		return newLocks(locks), nil
-	case lost.scattered() && ctx.Err() == nil:
-		return t.inOrder(ctx, true)
 	}
-	return nil, t.locker.refused(ctx, lost.refusal)
+	for repeat := t.locker.repeat(&t.all[0]); lost != nil; {
+		calls := newCalls(t.all)
+		token, err := t.locker.repeatAfter(ctx, repeat, lost.records, calls...)
+		switch {
+		case err != nil:
+			return nil, failed(event.OpAcquire, t.all[0].name, err)
+		case token != "":
+			locks, lost = t.ask(ctx, t.all, calls, token, nil)
+		case lost.scattered() && ctx.Err() == nil:
+			return t.inOrder(ctx, true)
+		default:
+			return nil, t.locker.refused(ctx, lost.refusal)
+		}
+	}
+	return newLocks(locks), nil
 }

@@ -41,6 +41,10 @@ type (
 	Pace = lock.Pace
 	// Call is a call that takes a lock.
 	Call = lock.Call
+	// Repeat decides whether a call that does not wait repeats a round that it has lost.
+	Repeat = lock.Repeat
+	// LostRound is the record of a lost round for a Repeat.
+	LostRound = lock.LostRound
 	// Want is the lock that a holder asks for: its TTL, its kind and so on.
 	Want = lock.Want
 	// Observation is the state of a key that a node has shown.

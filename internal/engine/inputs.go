@@ -16,12 +16,12 @@ func (e *Entry) AskLocked(c *Call, token string, of any) *Acquire {
 	a.begin(&a.acquire.Round, e, nil)
 	e.engine.Events.Began(&a.Round)
 	var room [usualNodes]lock.Act
-	e.doLocked(e.Name.Ask(room[:0], &a.acquire, c, e.engine.token(token, c.Metadata), &a.Round))
+	e.doLocked(e.Name.Ask(room[:0], &a.acquire, c, e.engine.Token(token, c.Metadata), &a.Round))
 	return a
 }
 
-// token returns the token of a round: made, or a random one with the metadata if made is "".
-func (g *Engine) token(made, metadata string) string {
+// Token returns the token of a round: made, or a random one with the metadata if made is "".
+func (g *Engine) Token(made, metadata string) string {
 	if made != "" {
 		return made
 	}
@@ -38,8 +38,8 @@ func (e *Entry) WonLocked(a *Acquire, c *Call, h *Held) quorum.Hold {
 // LostLocked records that the round of a call was not won. A call that waits goes on waiting.
 func (e *Entry) LostLocked(a *Acquire, c *Call) { e.doLocked(e.Name.Lost(nil, c, &a.acquire)) }
 
-// SplitLocked reports whether the round is lost and another round may win: see [quorum.Acquire.Split].
-func (a *Acquire) SplitLocked() bool { return a.acquire.Votes().Split() }
+// LostRoundLocked returns the record of a round that is lost.
+func (a *Acquire) LostRoundLocked() LostRound { return a.acquire.LostRound() }
 
 // NewExtend makes a round that extends the lock. The argument of is stored as Extend.Of, the program's own value for
 // the call.

@@ -27,7 +27,7 @@ type Part struct {
 
 // Ask begins the rounds of the parts, which all have the same token. Their keys differ. The caller must hold no mutex.
 func (t *Together) Ask(g *Engine, token, metadata string, parts []Part) {
-	token = g.token(token, metadata)
+	token = g.Token(token, metadata)
 	t.parts, t.sent = parts, make(chan struct{})
 	rounds := make([]*lock.Acquire, len(parts))
 	for i, p := range parts {
@@ -90,6 +90,17 @@ func (t *Together) InTheWay() (others []int, blocked, named int) {
 	}
 	blocked, named = lock.InTheWay(others, len(t.parts[0].entry.engine.Nodes))
 	return others, blocked, named
+}
+
+// LostRounds returns the record of each round. The caller must hold no mutex.
+func (t *Together) LostRounds() []LostRound {
+	lost := make([]LostRound, len(t.parts))
+	for i, p := range t.parts {
+		p.entry.Enter()
+		lost[i] = p.LostRoundLocked()
+		p.entry.Exit()
+	}
+	return lost
 }
 
 // Blocks reports whether a majority is out of reach if others hold a name on this number of nodes.

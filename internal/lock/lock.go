@@ -20,6 +20,7 @@
 //   - view.go: the knowledge of the nodes, which observe.go updates; nodestate.go: of one node
 //   - contend.go: clients of other libraries; stuck.go: keys without a TTL
 //   - pace.go, numbers.go: the pauses between rounds, and the fencing numbers to ask for
+//   - repeat.go: the further rounds of a call that does not wait
 package lock
 
 import (
@@ -91,7 +92,8 @@ type Call struct {
 	side     int       // 1 + its place among the calls with a side round, or 0 if it has none
 	arrived  uint64    // how many calls had come to the queue before
 	writers  uint64    // how many writers had been seen when it came
-	slot     wire.Slot // the slot that was released for it, or zero if there is none
+	slot     wire.Slot // the slot at which its next round begins, or zero if there is none
+	floor    uint64    // the lower bound of the numbers of its next round, if it does not wait: see [Repeat]
 }
 
 // Want is the set of properties of a lock that a call or a holder asks for.

@@ -46,6 +46,7 @@ func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
 	switch {
 	case !c.waits:
 		n.tries++
+		a.Ask.Floor = c.floor
 	case c.Want.Kind.Several():
 		sight = n.queue.sightOf(c)
 	case n.queue == nil:

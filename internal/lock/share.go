@@ -47,8 +47,8 @@ func (q *queue) vacated(acts []Act, now time.Time, slot wire.Slot) []Act {
 	return q.trySide(acts, c)
 }
 
-// start returns the index of the slot that the nodes look at first. That is the slot that was released for the call.
-// Without one it is a random slot, so that callers do not all ask for the same.
+// start returns the index of the slot that the nodes look at first. That is the slot that was released for the call, or
+// that its [Repeat] has chosen. Without one it is a random slot, so that callers do not all ask for the same.
 func (c *Call) start(r *Rules) int {
 	slot, slots := c.slot, c.Want.Slots
 	c.slot = 0

@@ -94,6 +94,13 @@ func (a *Acquire) Holds(node int) bool {
 	return a.Answer(node) == Yes && (!a.slots || a.ballots[node].number == a.token)
 }
 
+// Split reports whether a round that is lost may have been split: callers that tried at the same time have each won
+// some of the nodes. Then one node said yes and another one no, and at most a minority of all nodes gave no such
+// answer. In a round for a slot, another slot is like a no. Another round may win.
+func (a *Acquire) Split() bool {
+	return a.lost && !a.late && a.yes > 0 && (a.no > 0 || a.slots) && a.answered() >= a.need()
+}
+
 // decide finds out whether the round is won or lost by now, and returns the Actions that follow.
 func (a *Acquire) decide(clock Clock) Actions {
 	agreed, possible := 0, a.Pending()

@@ -54,6 +54,29 @@ func TestAcquire_Scenarios(t *testing.T) {
 	}
 }
 
+func TestAcquire_MayHaveBeenSplit(t *testing.T) {
+	for name, tt := range map[string]struct {
+		nodes int
+		story string
+		split bool
+	}{
+		"others have won the rest": {3, "0 yes; 1 no; 2 no → release 0, observe 1 2, await clean-up; stop → denied", true},
+		"and a minority fails":     {5, "0 unsent; 1 yes; 2 no; 3 unknown → release 1 3 4, observe 2, await clean-up; 4 no; stop → denied", true},
+		"too few have answered":    {5, "0 unsent; 1 yes; 2 no; 3 unknown → release 1 3 4, observe 2, await clean-up; 4 refused; stop → no quorum", false},
+		"no node has granted it":   {3, "0 no; 1 no → release 2, observe 0 1, await clean-up; 2 no; stop → denied", false},
+		"no node has refused it":   {3, "0 yes; 1 unknown; 2 unknown → release 0 1 2, await clean-up; stop → no quorum", false},
+		"a majority came too late": {3, "0 no; 1 yes; 2 yes late → release 1 2, observe 0, await clean-up; stop → too late", false},
+		"the caller gave it up":    {5, "0 yes; 1 no; 2 no; stop → release 0 3 4, no quorum", false},
+		"it is won":                {3, "0 no; 1 yes; 2 yes → done", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := new(quorum.Acquire).Begin(tt.nodes, granted)
+			play(t, a, tt.story)
+			require.Equal(t, tt.split, a.Split())
+		})
+	}
+}
+
 // Not an instant goes by.
 func TestAcquire_GetsNoLockForATTLWithinTheDrift(t *testing.T) {
 	for _, ttl := range []time.Duration{0, time.Millisecond} {

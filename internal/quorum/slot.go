@@ -30,6 +30,15 @@ func (a *Acquire) most() (most int) {
 	return most
 }
 
-// Split reports whether a round for a slot is lost though a majority of the nodes has granted slots: they are not the
-// same. Another round may win.
-func (a *Acquire) Split() bool { return a.slots && a.token == 0 && a.majority() }
+// Furthest returns the furthest slot that a node has granted, if the nodes looked for a free slot from start on, and
+// after the last slot from the first on. slots is how many there are, and start counts from 0. Furthest returns 0 if no
+// node has granted a slot.
+func (a *Acquire) Furthest(start, slots uint64) (furthest uint64) {
+	way := func(number uint64) uint64 { return (number - 1 + slots - start) % slots }
+	for i := range a.ballots {
+		if number := a.ballots[i].number; number > 0 && (furthest == 0 || way(number) > way(furthest)) {
+			furthest = number
+		}
+	}
+	return furthest
+}

@@ -162,8 +162,7 @@ func (c *client) step(s Step) {
 	k, idle := c.oneOf(s), c.call == nil
 	switch {
 	case s.Kind == Acquire && idle && k == nil:
-		n := c.name(key(s.Name))
-		n.do(func() { n.try(s) })
+		c.name(key(s.Name)).try(s)
 	case s.Kind == AcquireAll && idle && k == nil:
 		c.tryAll(s)
 	case s.Kind == Extend && k != nil:
@@ -229,36 +228,6 @@ func (c *client) drop(k *held) {
 	c.holds = slices.DeleteFunc(c.holds, func(o *held) bool { return o == k })
 }
 
-// try begins a TryLock.
-func (n *name) try(s Step) { n.tryOnce(s, 1) }
-
-// maxSplits is how many rounds for a slot may end without agreement of the nodes that have granted one.
-const maxSplits = 4
-
-func (n *name) tryOnce(s Step, times int) {
-	c, call := n.client, lock.Call{Want: s.want()}
-	if c.call != nil || len(c.holds) > 0 { // meanwhile
-		return
-	}
-	r, acts := n.newAcquire(&call)
-	c.main(r, acts, func() {
-		n.do(func() {
-			if r.outcome == quorum.Done {
-				k, acts := n.won(r, &call)
-				c.holds = append(c.holds, k)
-				n.act(acts)
-				return
-			}
-			n.waited = n.waited || r.denied
-			split := r.acquire.Votes().Split()
-			n.act(n.lock.Lost(nil, &call, r.acquire))
-			if split && times < maxSplits && !r.stopped {
-				n.tryOnce(s, times+1)
-			}
-		})
-	})
-}
-
 // extend begins an Extend of a lock that is held.
 func (c *client) extend(k *held, ttl time.Duration) {
 	k.do(func() {
@@ -292,7 +261,7 @@ func (s Step) kind() form.Kind {
 // anew has a new process go on for a client that is doing nothing. It has met no server.
 func (c *client) anew() {
 	busy := func(r *round) bool { return r.over == 0 }
-	if slices.ContainsFunc(c.calls, busy) || len(c.holds) > 0 || slices.ContainsFunc(c.names, func(n *name) bool { return n.waited }) {
+	if slices.ContainsFunc(c.calls, busy) || c.call != nil || len(c.holds) > 0 || slices.ContainsFunc(c.names, func(n *name) bool { return n.waited }) {
 		return
 	}
 	c.log("client %d begins anew", c.number)

@@ -143,6 +143,7 @@ func (n *name) send(acts []lock.Act, a lock.Act) []lock.Act {
 		r := to.(*round)
 		c.check(r.Answer(int(a.Tag.Node)) != quorum.No, "nothing is released where it certainly is not", "client %d releases %s on node %d", c.number, r.token, a.Tag.Node)
 		r.giveBack(c)
+		r.cleaned = append(r.cleaned, int(a.Tag.Node))
 	case lock.Watch:
 		n.spend(1)
 		to = n

@@ -23,6 +23,8 @@ type round struct {
 	kind    form.Kind
 	limit   uint16   // how many slots there are, if it is to have one
 	slots   []uint64 // slots[i] is 1 + the slot that node i has granted
+	highest uint64   // the highest fencing number that a node has granted
+	cleaned []int    // the nodes to which its release was sent when it was lost
 	passing bool     // it is of one of those who come and go
 	number  int
 	sent    time.Duration // true time at which it began
@@ -63,9 +65,9 @@ func (n *name) newRound(v verb, token string, l *lock.Round) *round {
 	return r
 }
 
-// newAcquire makes a round with a token of its own. It begins with acts.
-func (n *name) newAcquire(call *lock.Call) (r *round, acts []lock.Act) {
-	r = n.acquireRound(n.client.newToken(), call.Want.Kind)
+// newAcquire makes a round with a token. It begins with acts.
+func (n *name) newAcquire(call *lock.Call, token string) (r *round, acts []lock.Act) {
+	r = n.acquireRound(token, call.Want.Kind)
 	r.limit, r.slots = call.Want.Slots, make([]uint64, len(n.client.lines))
 	return r, n.lock.Ask(nil, r.acquire, call, r.token, r)
 }
@@ -188,6 +190,8 @@ func (r *round) answered(acts []lock.Act, tag wire.Tag, reply *wire.Reply) []loc
 		r.denied = r.denied || reply.Answer == quorum.Yes && reply.TTL == wire.NoTTL
 	case tag.What == lock.Raise:
 		r.barred = r.barred || reply.Answer != quorum.Yes && !r.kind.Several()
+	case reply.Fence > 0:
+		r.highest = max(r.highest, reply.Fence)
 	case r.kind.HasSlots() && reply.Slot > 0:
 		r.slots[tag.Node] = uint64(reply.Slot)
 	}

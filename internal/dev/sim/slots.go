@@ -196,7 +196,7 @@ func (w *world) checkFree() {
 		had := len(w.locks)
 		for range 5 + 2*w.plan.Guard/time.Second { // an answer may be late, and a node may only now be found to be another one
 			if len(w.locks) == had {
-				n.do(func() { n.try(Step{TTL: time.Hour, Slots: s.Slots, Name: s.Name}) })
+				n.try(Step{TTL: time.Hour, Slots: s.Slots, Name: s.Name})
 				w.run(w.now + time.Second)
 			}
 		}

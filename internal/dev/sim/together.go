@@ -9,35 +9,64 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// together is a TryLockAll: a round of each name, all with one token, and a command for each node, whose answer is for all of them.
+// set is a TryLockAll: its rounds.
+type set struct {
+	repeats
+	want    []*lock.Want
+	keys    []string
+	stopped bool // the context ended
+}
+
+// together is a round of each name of a set, all with one token, and a command for each node, whose answer is for all of them.
 type together struct {
-	mutex   // had until the command has been sent to all nodes: no answer is taken before
-	client  *client
+	mutex // had until the command has been sent to all nodes: no answer is taken before
+	*set
 	command wire.Command
-	calls   []lock.Call
+	calls   []*lock.Call
 	rounds  []*round
 	ended   int // rounds
 }
 
 // tryAll begins a TryLockAll.
 func (c *client) tryAll(s Step) {
-	t := &together{client: c, calls: make([]lock.Call, s.All)}
-	var keys []string
-	for i := range t.calls {
-		keys = append(keys, key((s.Name+i)%c.plan.Names))
-	}
-	slices.Sort(keys)
-	token := c.newToken()
-	for i, key := range keys {
+	t := &set{repeats: c.newRepeats()}
+	for i := range s.All {
 		want := s.want()
 		want.Kept = true
-		t.calls[i].Want = want
-		r := c.name(key).acquireRound(token, want.Kind)
-		r.with, r.onEnded = t, t.end
-		t.rounds = append(t.rounds, r)
+		t.want, t.keys = append(t.want, want), append(t.keys, key((s.Name+i)%c.plan.Names))
 	}
-	c.call, t.locks = t.rounds[0], 1
-	t.join(0)
+	slices.Sort(t.keys)
+	t.begin(c.newToken(), t.newCalls())
+}
+
+// newCalls makes the calls of a round.
+func (t *set) newCalls() (calls []*lock.Call) {
+	for _, want := range t.want {
+		calls = append(calls, &lock.Call{Want: want})
+	}
+	return calls
+}
+
+// begin begins a round of each name.
+func (t *set) begin(token string, calls []*lock.Call) {
+	c, a := t.client, &together{set: t, calls: calls}
+	for i, key := range t.keys {
+		r := c.name(key).acquireRound(token, t.want[i].Kind)
+		r.with, r.onEnded = a, a.end
+		a.rounds = append(a.rounds, r)
+	}
+	c.call, a.locks = a.rounds[0], 1
+	a.join(0)
+}
+
+// again begins a repeat when its pause is over, or ends the call.
+func (t *set) again() {
+	calls := t.newCalls()
+	if token := t.next(calls...); token != "" && !t.stopped {
+		t.begin(token, calls)
+	} else {
+		t.client.call = nil
+	}
 }
 
 // join begins the rounds from the i-th on, each under the mutex of its name, and sends the command.
@@ -47,7 +76,8 @@ func (t *together) join(i int) {
 		r := t.rounds[i]
 		r.do(func() {
 			r.sent, r.upsets = c.now, c.upsets
-			r.name.lock.Join(r.acquire, &t.calls[i], r.token, r)
+			r.name.lock.Join(r.acquire, t.calls[i], r.token, r)
+			t.check(r)
 			c.log("client %d: acquire of %s with others (%s, %v)", c.number, r.token, r.key, r.Grant().TTL)
 			t.join(i + 1)
 		})
@@ -100,6 +130,7 @@ func (t *together) Reply(tag wire.Tag, reply *wire.Reply) {
 
 // stop ends the context of the call.
 func (t *together) stop() {
+	t.stopped = true
 	t.do(func() {
 		for _, r := range t.rounds {
 			if r.over == 0 {
@@ -125,15 +156,19 @@ func (t *together) end() {
 // settle has the caller take the locks, or give back those that are won, from the i-th on.
 func (t *together) settle(i int, won bool) {
 	c := t.client
-	if i == len(t.rounds) {
+	switch {
+	case i == len(t.rounds) && won:
 		c.call = nil
+		return
+	case i == len(t.rounds):
+		t.lost(t.rounds, t.again)
 		return
 	}
 	r, n := t.rounds[i], t.rounds[i].name
 	n.do(func() {
 		if won {
 			c.check(r.outcome == quorum.Done, "who takes several locks has all of them or none", "client %d does not have %s of %s", c.number, n.key, r.token)
-			k, acts := n.won(r, &t.calls[i])
+			k, acts := n.won(r, t.calls[i])
 			c.holds = append(c.holds, k)
 			n.act(acts)
 		} else {
@@ -144,7 +179,7 @@ func (t *together) settle(i int, won bool) {
 				r.back = c.now
 			}
 			n.act(n.lock.GiveBack(nil, r.acquire))
-			n.act(n.lock.Lost(nil, &t.calls[i], r.acquire))
+			n.act(n.lock.Lost(nil, t.calls[i], r.acquire))
 		}
 		c.soon(func() { t.settle(i+1, won) })
 	})

@@ -71,7 +71,7 @@ func (w *waiter) begin() {
 		return
 	}
 	c.log("client %d: the turn of waiter %d", c.number, w.number)
-	r, acts := n.newAcquire(&w.call)
+	r, acts := n.newAcquire(&w.call, c.newToken())
 	w.round, w.tried, r.passing = r, true, w.passing
 	r.onEnded = func() { c.soon(func() { n.do(func() { w.take(r) }) }) }
 	n.spend(len(c.lines))

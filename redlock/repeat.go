@@ -1,0 +1,33 @@
+package redlock
+
+import (
+	"context"
+
+	"github.com/quorumlock/quorumlock/internal/engine"
+)
+
+// repeat makes the Repeat of a call that does not wait.
+func (l *Locker) repeat(req *request) *engine.Repeat {
+	return l.engine.Repeat(func() (string, error) {
+		if err := req.nextToken(); err != nil {
+			return "", err
+		}
+		return l.engine.Token(req.token, req.metadata), nil
+	})
+}
+
+// repeatAfter pauses after a lost round, and returns the token of the next one. It prepares the calls for that round:
+// one for each name. It returns "" if the lost round was the last, or if ctx or the Locker has ended.
+func (l *Locker) repeatAfter(
+	ctx context.Context, repeat *engine.Repeat, lost []engine.LostRound, calls ...*engine.Call,
+) (token string, err error) {
+	pause, ok := repeat.Lost(lost...)
+	if !ok {
+		return "", nil
+	}
+	l.pause(ctx, pause, nil)
+	if ctx.Err() != nil || l.engine.Closing().Err() != nil {
+		return "", nil
+	}
+	return repeat.Begin(calls...)
+}
