@@ -163,6 +163,10 @@ func (c *client) step(s Step) {
 	switch {
 	case s.Kind == Acquire && idle && k == nil:
 		c.name(key(s.Name)).try(s)
+	case s.Kind == Try:
+		for range 1 + s.Crowd {
+			c.name(key(s.Name)).tryBeside(s)
+		}
 	case s.Kind == AcquireAll && idle && k == nil:
 		c.tryAll(s)
 	case s.Kind == Extend && k != nil:

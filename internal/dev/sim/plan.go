@@ -51,7 +51,10 @@ type Plan struct {
 	// Calm means that nothing takes much longer than usual on its way.
 	Calm bool
 	// Far is by how many times everything takes longer between a node and the last client; 0 means that it does not.
-	Far   int
+	Far int
+	// Storm means that of those who try at one instant one gets the lock, but for one such instant at most. No message takes for
+	// longer than the node timeout.
+	Storm bool
 	Steps []Step
 }
 
@@ -124,6 +127,7 @@ const (
 	Throng      // readers, or those who want a slot, come and go
 	Promote     // a replica takes a node's place, without what the node has done in the time before; it keeps its connections
 	Move        // the name of a node leads to another server; the former one goes on with those who are connected
+	Try         // goroutines of a client each try once to take a lock, and unlock it after a while
 )
 
 // drift is the library's default allowance.
@@ -180,6 +184,7 @@ func NewPlan(seed uint64) Plan {
 	p.slots(rand.New(rand.NewPCG(seed, 0xe7037ed1a0b428db)))
 	p.moves(rand.New(rand.NewPCG(seed, 0xd1342543de82ef95)))
 	p.turns(rand.New(rand.NewPCG(seed, 0x9fb21c651e98df25)))
+	p.storms(rand.New(rand.NewPCG(seed, 0xa0761d6478bd642f)))
 	return p
 }
 

@@ -56,6 +56,7 @@ func run(p Plan, trace *[]string, recorded bool) *world {
 	w.at(w.restAt, w.rest)
 	w.run(w.restAt + restTime)
 	w.checkRest()
+	w.checkStorm()
 	w.resting = true
 	w.run(w.now + 3*time.Hour) // until the last lease is over
 	w.checkFree()

@@ -10,18 +10,25 @@ import (
 
 // attempt is a TryLock: its rounds.
 type attempt struct {
+	Step
 	repeats
 	queue *name
 	call  lock.Call
 	round *round // the last one
+	main  bool   // it is that of the goroutine that tries, extends and unlocks
 }
 
-// try begins a TryLock.
-func (n *name) try(s Step) {
+// try has the goroutine that tries, extends and unlocks begin a TryLock.
+func (n *name) try(s Step) { n.newAttempt(s, true) }
+
+// tryBeside has another goroutine begin a TryLock.
+func (n *name) tryBeside(s Step) { n.newAttempt(s, false) }
+
+func (n *name) newAttempt(s Step, main bool) {
 	c := n.client
-	a := &attempt{repeats: c.newRepeats(), queue: n, call: lock.Call{Want: s.want()}}
+	a := &attempt{Step: s, repeats: c.newRepeats(), queue: n, call: lock.Call{Want: s.want()}, main: main}
 	n.do(func() {
-		if c.call == nil && len(c.holds) == 0 { // else meanwhile
+		if !main || c.call == nil && len(c.holds) == 0 { // else meanwhile
 			a.begin(c.newToken())
 		}
 	})
@@ -32,7 +39,10 @@ func (a *attempt) begin(token string) {
 	n, c := a.queue, a.queue.client
 	r, acts := n.newAcquire(&a.call, token)
 	a.check(r)
-	a.round, c.call = r, r
+	a.round = r
+	if a.main {
+		c.call = r
+	}
 	r.onEnded = func() { n.do(a.ended) }
 	r.act(acts)
 }
@@ -42,7 +52,11 @@ func (a *attempt) ended() {
 	n, c, r := a.queue, a.queue.client, a.round
 	if r.outcome == quorum.Done {
 		k, acts := n.won(r, &a.call)
-		c.call, c.holds = nil, append(c.holds, k)
+		if a.main {
+			c.call, c.holds = nil, append(c.holds, k)
+		} else {
+			c.after(a.For, k.giveUp)
+		}
 		n.act(acts)
 		return
 	}
@@ -53,9 +67,10 @@ func (a *attempt) ended() {
 
 // again begins a repeat when its pause is over, or ends the call.
 func (a *attempt) again() {
-	if token := a.next(&a.call); token != "" && !a.round.stopped {
+	switch token := a.next(&a.call); {
+	case token != "" && !a.round.stopped:
 		a.begin(token)
-	} else {
+	case a.main:
 		a.queue.client.call = nil
 	}
 }

@@ -131,7 +131,7 @@ func (w *world) latency(client int, of ...int) time.Duration {
 		base *= time.Duration(w.plan.Far)
 	}
 	switch n := c & 63; {
-	case w.plan.Calm:
+	case w.plan.Calm, w.plan.Storm && n < 2:
 	case n < 2:
 		return base + time.Duration(c>>16%80)*time.Millisecond
 	case n < 6:
