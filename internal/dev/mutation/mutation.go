@@ -25,7 +25,8 @@ type Mutation struct {
 // All returns the mutations that the simulator has to find.
 func All() []Mutation {
 	return slices.Concat(
-		lockMutations, turnMutations, setMutations, shareMutations, slotMutations, handoffMutations, fencingMutations, guardMutations,
+		lockMutations, turnMutations, setMutations, shareMutations, slotMutations, repeatMutations, handoffMutations,
+		fencingMutations, guardMutations,
 	)
 }
 
