@@ -14,7 +14,7 @@ var repeatMutations = []Mutation{
 		"internal/lock/repeat.go", "if err != nil || !r.rules.Clock.Now().Before(r.until) {", "if err != nil {"},
 	{"token-of-the-round-before", "a repeat has a token of its own",
 		"internal/lock/repeat.go", "return &Repeat{rules: r, token: token} }", "made, err := token(); return &Repeat{rules: r, token: func() (string, error) { return made, err }} }"},
-	{"floor-not-carried", "a repeat asks for numbers above those that the lost rounds were granted",
+	{"floor-not-carried", "a repeat asks for numbers above all that the lost rounds were granted",
 		"internal/lock/repeat.go", "c.floor, c.slot = r.lost[i].floor, r.lost[i].slot", "c.slot = r.lost[i].slot"},
 	{"start-of-a-repeat-at-random", "a repeat begins at the furthest slot that a node has granted",
 		"internal/lock/repeat.go", "c.floor, c.slot = r.lost[i].floor, r.lost[i].slot", "c.floor = r.lost[i].floor"},

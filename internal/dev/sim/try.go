@@ -134,7 +134,7 @@ func (p *repeats) check(r *round) {
 	c.check(r.token != o.token, "a repeat has a token of its own", "client %d: %s", c.number, r.token)
 	c.check(began.Sub(p.began) < nodeTimeout, "a repeat begins within the node timeout of the first round",
 		"client %d: %s, after %v", c.number, r.token, began.Sub(p.began))
-	c.check(ask.Floor >= p.floors[i], "a repeat asks for numbers above those that were granted before",
+	c.check(ask.Floor >= p.floors[i], "a repeat asks for numbers above all that were granted before",
 		"client %d: %s asks for more than %d", c.number, r.token, ask.Floor)
 	for node := range c.lines {
 		released := o.back > 0 || slices.Contains(o.cleaned, node)
