@@ -23,7 +23,8 @@ import (
 // the first. So it takes at most twice the node timeout, or three times with WithFencing.
 //
 // A name that others hold on all nodes costs one round. A name that they hold on a bare majority looks like such a
-// race: it costs up to five rounds, about 30 round trips, before [ErrTaken].
+// race, and may cost five rounds before [ErrTaken]. With their pauses these take about 30 round trips, or 10 ms if the
+// nodes are near.
 //
 // The errors, all with the lock's name ([LockError]):
 //   - [ErrTaken]: others hold too many nodes for a majority. Data of another program that has a TTL counts too. If keys

@@ -85,8 +85,8 @@ func (s *Storage) wait(ctx context.Context, name string) (*redlock.Lock, error) 
 	}
 }
 
-// TryLock is Lock for a caller who does not wait. It returns false without an error if others hold the lock. It may return false to
-// all callers that try at the same instant. The errors are the others of redlock.Locker.TryLock, such as ErrNoQuorum.
+// TryLock is Lock for a caller who does not wait. It returns false without an error if others hold the lock. Of callers that try at the
+// same instant one gets the lock, all but certainly. The errors are the others of redlock.Locker.TryLock, such as ErrNoQuorum.
 func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	lock, err := s.locker.TryLock(ctx, name, redlock.AutoExtend())
 	if errors.Is(err, redlock.ErrTaken) {
