@@ -20,7 +20,7 @@ import (
 // then releases these nodes and repeats the round after a short random pause. So one of these callers gets the lock,
 // all but certainly. TryLock repeats a round if some node granted the lock, another node refused it, and a majority of
 // all nodes did one or the other. It does so up to four times, and begins no round later than the node timeout after
-// the first. So it takes at most twice the node timeout, or three times with WithFencing.
+// the first. All rounds together take no longer than one may take.
 //
 // A name that others hold on all nodes costs one round. A name that they hold on a bare majority looks like such a
 // race, and may cost five rounds before [ErrTaken]. With their pauses these take about 30 round trips, or 10 ms if the
@@ -176,7 +176,12 @@ func (l *Locker) attempt(ctx context.Context, req *request) (*Lock, error) {
 		case token == "":
 			return nil, l.refused(ctx, l.refusalOf(&r.Round))
 		}
-		won, r, lost = l.acquire(ctx, req, &c, token)
+		before := r
+		limited, stop := l.until(ctx, repeat.Ends())
+		won, r, lost = l.acquire(limited, req, &c, token)
+		if over := stop(); over && won == nil {
+			return nil, l.refused(ctx, l.refusalOf(&before.Round))
+		}
 	}
 	return won, nil
 }

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"time"
 
 	"github.com/quorumlock/quorumlock/internal/engine"
 )
@@ -14,6 +15,17 @@ func (l *Locker) repeat(req *request) *engine.Repeat {
 		}
 		return l.engine.Token(req.token, req.metadata), nil
 	})
+}
+
+// until returns a context that ends with ctx, or when the Locker's clock shows at. stop frees its resources. It reports
+// whether the context has ended because of the clock.
+func (l *Locker) until(ctx context.Context, at time.Time) (limited context.Context, stop func() (over bool)) {
+	limited, cancel := context.WithCancel(ctx)
+	timer := l.engine.Clock.AfterFunc(at.Sub(l.engine.Clock.Now()), cancel)
+	return limited, func() bool {
+		defer cancel()
+		return !timer.Stop() && ctx.Err() == nil
+	}
 }
 
 // repeatAfter pauses after a lost round, and returns the token of the next one. It prepares the calls for that round:

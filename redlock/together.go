@@ -262,7 +262,12 @@ func (t *together) try(ctx context.Context) (*Locks, error) {
 		case err != nil:
 			return nil, failed(event.OpAcquire, t.all[0].name, err)
 		case token != "":
-			locks, lost = t.ask(ctx, t.all, calls, token, nil)
+			before := lost
+			limited, stop := t.locker.until(ctx, repeat.Ends())
+			locks, lost = t.ask(limited, t.all, calls, token, nil)
+			if over := stop(); over && lost != nil {
+				return nil, t.locker.refused(ctx, before.refusal)
+			}
 		case lost.scattered() && ctx.Err() == nil:
 			return t.inOrder(ctx, true)
 		default:

@@ -29,14 +29,15 @@ func (n *Name) Next(l *Lease, from *quorum.Hold) *Call {
 func (n *Name) HandOff(acts []Act, l *Lease, from *quorum.Hold, to *Want) ([]Act, quorum.Hold) {
 	q, now := n.queue, n.rules.Clock.Now()
 	hold := l.handOff(now, from, to)
+	if q.holder != l {
+		q.over(now) // of another lock, which the nodes have lost
+	}
+	q.line.remove(0)
 	q.turn.passing = true
 	if q.holder == l {
-		q.line.remove(0)
 		q.since = now
 		return acts, hold
 	}
-	q.over(now) // of another lock, which the nodes have lost
-	q.line.remove(0)
 	if q.turn.wins == 0 { // the lock was taken outside this queue
 		q.turn.wins = 1
 		q.turn.keptFrom(l.Start(), true, q.pace.rtt)

@@ -12,6 +12,8 @@ var repeatMutations = []Mutation{
 		"internal/lock/repeat.go", "if r.until.IsZero() {", "if true {"},
 	{"repeat-begins-late", "also if its pause lasts for too long",
 		"internal/lock/repeat.go", "if err != nil || !r.rules.Clock.Now().Before(r.until) {", "if err != nil {"},
+	{"repeat-outlasts-the-first", "a repeat ends when the first round had to end",
+		"internal/lock/repeat.go", "r.until, r.ends = began.Add(r.rules.Timeout), began.Add(r.rules.Timeout)", "r.until, r.ends = began.Add(r.rules.Timeout), began.Add(2*r.rules.Timeout)"},
 	{"token-of-the-round-before", "a repeat has a token of its own",
 		"internal/lock/repeat.go", "return &Repeat{rules: r, token: token} }", "made, err := token(); return &Repeat{rules: r, token: func() (string, error) { return made, err }} }"},
 	{"floor-not-carried", "a repeat asks for numbers above all that the lost rounds were granted",

@@ -96,6 +96,8 @@ func (c *client) again(s Step) {
 const (
 	// maxOthers is how many locks others get at most, for each that comes again and again, while one waits.
 	maxOthers = 18
+	// maxFar is by how many times more they get if some client is far away.
+	maxFar = 4
 	// maxWriters is how many writers are let in at most while one that shares the lock is the first that waits in its client: as many as a
 	// client takes in a row, for each client, and those after which it passes by writers that wait, thrice.
 	maxWriters = 3
@@ -125,6 +127,9 @@ func (n *name) checkTurn(w *waiter) {
 			if all += wins - w.came[kind]; kind == int(form.KindExclusive) {
 				writers = all
 			}
+		}
+		if c.plan.Far > 0 {
+			callers *= maxFar
 		}
 		c.check(all <= maxOthers*callers, "one that waits has its turn", "client %d: waiter %d has waited for %d of %d callers", c.number, w.number, all, callers)
 		c.check(all <= maxTurns*c.plan.Clients || !c.plan.orderly(), "processes have their turns", "client %d: waiter %d has waited for %d", c.number, w.number, all)

@@ -56,6 +56,7 @@ func (t *set) begin(token string, calls []*lock.Call) {
 		a.rounds = append(a.rounds, r)
 	}
 	c.call, a.locks = a.rounds[0], 1
+	t.limit(a.rounds...)
 	a.join(0)
 }
 
@@ -156,6 +157,9 @@ func (t *together) end() {
 // settle has the caller take the locks, or give back those that are won, from the i-th on.
 func (t *together) settle(i int, won bool) {
 	c := t.client
+	if i == 0 {
+		t.checkEnd(t.rounds[0])
+	}
 	switch {
 	case i == len(t.rounds) && won:
 		c.call = nil

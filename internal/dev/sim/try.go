@@ -39,6 +39,7 @@ func (a *attempt) begin(token string) {
 	n, c := a.queue, a.queue.client
 	r, acts := n.newAcquire(&a.call, token)
 	a.check(r)
+	a.limit(r)
 	a.round = r
 	if a.main {
 		c.call = r
@@ -50,6 +51,7 @@ func (a *attempt) begin(token string) {
 // ended goes on at the end of a round.
 func (a *attempt) ended() {
 	n, c, r := a.queue, a.queue.client, a.round
+	a.checkEnd(r)
 	if r.outcome == quorum.Done {
 		k, acts := n.won(r, &a.call)
 		if a.main {
@@ -120,6 +122,33 @@ func (p *repeats) next(calls ...*lock.Call) (token string) {
 		token, _ = p.Begin(calls...)
 	}
 	return token
+}
+
+// limit ends the wait for a repeat that goes on for too long.
+func (p *repeats) limit(rounds ...*round) {
+	if p.before == nil {
+		return
+	}
+	c := p.client
+	c.afterClock(&c.clock, p.Ends(), func() {
+		if i := slices.IndexFunc(rounds, func(r *round) bool { return r.over == 0 }); i >= 0 {
+			rounds[i].stop()
+		}
+	})
+}
+
+// checkEnd checks that a repeat ends when the first round had to end.
+func (p *repeats) checkEnd(r *round) {
+	if p.before == nil {
+		return
+	}
+	c, limit := p.client, nodeTimeout+5*time.Millisecond
+	if r.fenced {
+		limit += nodeTimeout
+	}
+	took := c.clock.Now().Sub(p.began)
+	c.check(took <= limit || c.upsets > r.upsets, "all rounds of a call that does not wait end within the time of one",
+		"client %d: %s, after %v", c.number, r.token, took)
 }
 
 // check holds a round that is about to begin for a name to what is promised of one that repeats another.

@@ -117,8 +117,7 @@ func (c *client) bounded(what string, bound time.Duration, call func() error) er
 }
 
 func (c *client) tryLock(ctx context.Context, name string, s step) (*held, error) {
-	bound := 2 * c.plan.timeout // the last repeat may begin when a timeout is over
-	return c.acquire(ctx, "TryLock", name, s, bound, c.locker.TryLock, redlock.ErrTaken, redlock.ErrNoQuorum)
+	return c.acquire(ctx, "TryLock", name, s, c.plan.timeout, c.locker.TryLock, redlock.ErrTaken, redlock.ErrNoQuorum)
 }
 
 func (c *client) lock(name string, s step) (*held, error) {
@@ -169,7 +168,7 @@ func (c *client) acquireAll(ctx context.Context, s step) {
 	if s.which%3 == 0 && c.run.plan.names > 1 {
 		names = append(names, fmt.Sprintf("name-%d", (s.which+1)%c.run.plan.names))
 	}
-	what, call, bound := "TryLockAll", c.locker.TryLockAll, 14*c.plan.timeout // it may go on in order
+	what, call, bound := "TryLockAll", c.locker.TryLockAll, 12*c.plan.timeout // it may go on in order
 	may := []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrNotHeld}
 	if s.kind == lockAll {
 		var cancel context.CancelFunc
