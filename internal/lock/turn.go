@@ -20,15 +20,15 @@ type turn struct {
 	passing  bool          // the lock has gone from hand to hand in memory since it was taken
 	until    time.Time     // until then it is the turn of other processes
 	peers    []Peer        // the first is the next
-	passedTo string        // the peer that this process has passed the turn to last; "" means none
+	passedTo string        // the peer that this process has passed the turn to last. "" means none
 	slowest  time.Duration // the longest RTT of the peers that were heard of lately
 	came     bool          // a peer has passed the turn to this process since the head began to wait
-	place    place         // the place of this process among those that wait
+	place    place         // the place of this process among the waiting ones
 	gaveWay  bool          // it has given way to others since it saw the present holder
 	announce uint32        // how many times it has told a holder that it waits
 }
 
-// place is the place of a process among those that wait for a lock.
+// place is the place of a process among the processes that wait for a lock.
 type place uint8
 
 // The places.

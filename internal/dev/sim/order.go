@@ -36,7 +36,7 @@ func (p *Plan) turns(r *rand.Rand) {
 const (
 	// apart is how long after another a process comes at least if its place is behind that.
 	apart = 5 * time.Millisecond
-	// maxTurns is how many locks others get at most, for each client, while one waits that is in the list of those that do.
+	// maxTurns is how many locks others get at most, for each client, while a process waits that is in the list.
 	maxTurns = 6
 )
 

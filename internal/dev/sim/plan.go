@@ -50,9 +50,9 @@ type Plan struct {
 	Handoff time.Duration
 	// Calm means that nothing takes much longer than usual on its way.
 	Calm bool
-	// Far is by how many times everything takes longer between a node and the last client; 0 means that it does not.
+	// Far is by how many times everything takes longer between a node and the last client. If it is 0, nothing does.
 	Far int
-	// Storm means that of those who try at one instant one gets the lock, but for one such instant at most. No message takes for
+	// Storm means that one of the callers at an instant gets the lock, but for one such instant at most. No message takes for
 	// longer than the node timeout.
 	Storm bool
 	Steps []Step

@@ -11,7 +11,7 @@ const (
 	// maxLost is how many times all of them may lose. Once is chance. If one time in a thousand were lost, one of the 26,000 storms of a
 	// million seeds would lose twice.
 	maxLost = 1
-	// storming is the time between two such times, and for how long those who win keep the lock.
+	// storming is the time between two such times, and for how long the winners keep the lock.
 	storming = 300 * time.Millisecond
 )
 
@@ -57,7 +57,7 @@ func (p *Plan) storms(r *rand.Rand) {
 	}
 }
 
-// checkStorm checks that of those who have tried at one instant one has got the lock.
+// checkStorm checks that one of the callers at an instant has got the lock.
 func (w *world) checkStorm() {
 	if !w.plan.Storm {
 		return
