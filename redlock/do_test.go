@@ -314,7 +314,7 @@ func TestMaxWait_LimitsTheWaitAndNotTheWork(t *testing.T) {
 func TestMaxWait_0TriesOnce(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		seen := &recorder{}
-		holder, locker := take(t, c.locker(), "name"), c.locker(redlock.WithObserver(seen))
+		holder, locker := c.everywhere(take(t, c.locker(), "name")), c.locker(redlock.WithObserver(seen))
 		require.ErrorIs(t, errOf(locker.Lock(t.Context(), "name", redlock.MaxWait(0))), redlock.ErrTaken)
 		require.Equal(t, 1, waitFor[event.Acquire](t, seen, 1)[0].Rounds)
 		unlock(t, holder)

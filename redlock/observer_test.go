@@ -560,7 +560,7 @@ func TestObserver_ATurnIsOneEventThoughSomeNodesPassItOnLate(t *testing.T) {
 	t.Parallel()
 	c, seen := onMini(t, 3), &recorder{}
 	locker := c.locker(redlock.WithObserver(seen))
-	holder := take(t, locker, "name")
+	holder := take(t, c.locker(), "name")
 	waiter := lockBeside(t.Context(), locker, "name")
 	eventually(t, func() bool { return redlock.Waiting(locker, "name") == 1 }, "a wait")
 	locker.Message(0, "yours\nname")
