@@ -8,8 +8,6 @@ var turnMutations = []Mutation{
 		"internal/lock/queue.go", "return q.next(q.turn.entrust(acts), now)", "return q.next(acts, now)"},
 	{"list-lost-with-the-turn", "a process that loses its turn sends the list on",
 		"internal/lock/peers.go", "if p.Owner != holder && len(m.Peers) < MaxPeers {", "if false {"},
-	{"unwanted-list-dropped", "a list that comes where nobody waits goes on to the next",
-		"internal/lock/peers.go", "case what == Waits && len(peers) > 1:", "case false:"},
 	{"first-is-behind", "a process with the list is the next",
 		"internal/lock/peers.go", "\tq.turn.place = placeNext\n\tq.pace.comesFirst()\n", ""},
 }
