@@ -4,7 +4,7 @@ package mutation
 var turnMutations = []Mutation{
 	{"no-head-start", "a process that is not the next lets others try first",
 		"internal/lock/observe.go", "if q.turn.place == placeBehind && !q.turn.gaveWay {", "if false {"},
-	{"list-kept-by-readers", "a process that shares a lock gives the list of those that wait to the next",
+	{"list-kept-by-readers", "a process that shares a lock gives its list of waiting processes to the next",
 		"internal/lock/queue.go", "return q.next(q.turn.entrust(acts), now)", "return q.next(acts, now)"},
 	{"list-lost-with-the-turn", "a process that loses its turn sends the list on",
 		"internal/lock/peers.go", "if p.Owner != holder && len(m.Peers) < MaxPeers {", "if false {"},

@@ -117,7 +117,7 @@ func (w *world) checkTaken(k *held) {
 	if !k.of.kind.HasSlots() || !k.held() || !w.excludes() {
 		return
 	}
-	w.check(0 < k.slot && k.slot <= uint64(k.of.limit), "a slot is one of those that there are", "client %d: %v is number %d of %d", k.client.number, k, k.slot, k.of.limit)
+	w.check(0 < k.slot && k.slot <= uint64(k.of.limit), "no slot is beyond the last one", "client %d: %v is number %d of %d", k.client.number, k, k.slot, k.of.limit)
 	taken, limit := map[*round]bool{k.of: true}, k.of.limit
 	for _, o := range w.locks {
 		if o.of.key == k.of.key && o.slot > 0 && o.held() {
