@@ -43,7 +43,7 @@ func TestPlan_SchedulesAreEventful(t *testing.T) {
 				"acquire of c0-1 is done", "is denied", "is no quorum", "is too late", "extend of c0-1 is done", "release of c0-1 is done",
 				": unknown", ": unsent", "breaks", "stands still", "crashes", "dies", "leaps", "nothing gets through", "the context ends", "is over",
 				"recreated", "waiter 3 has the lock", "waiter 1 gives up", "again", "leaves c0-1", "attach to c1-1 is done", "attach to c0-1 is denied",
-				"force of c0-1 by", "waits [c1]", "passes the turn for lock-0", "yours [", "invalidates lock-0", "vanishes", "message through node", ", tracked",
+				"force of c0-1 by", "waits [{c1 ", "passes the turn for lock-0", "yours [", "invalidates lock-0", "vanishes", "message through node", ", tracked",
 				"without a TTL", "heal of stray", "somebody keeps data", "finds somebody's data", "others take lock-0 in turn",
 				"raise of c0-1 by client 0: yes", "raise of c0-1: no", "lapses before its time", "once more: yes", "once more: no",
 				"takes the place of node", "does not ask node", "the counter of lock-0 has come to its end", "asks for no fencing token",
