@@ -152,7 +152,7 @@ func messages(t *testing.T) (commands []string) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(server)
 		g := engine.New(engine.Config{Nodes: []*engine.Node{s.open(node.Server{})}, Own: true, Clock: clock.System()})
-		g.Message(0, lock.Yours+"\nkey\nNEXTAAAA\nBEHINDAA 700\nBEHINDBB 0") // nobody waits here, and it goes on
+		g.Message(0, lock.Yours+"\nkey\nNEXTAAAA 300\nBEHINDAA 700\nBEHINDBB 0") // nobody waits here, and it goes on
 		g.Oppose("HOLDERAA", "key", "other")
 		synctest.Wait()
 		g.Close()
