@@ -60,7 +60,7 @@ func (t *turn) hear(peers []Peer, but string) {
 // pass passes the turn to the peer that has waited for the longest, if one is known.
 func (t *turn) pass(acts []Act) []Act {
 	if len(t.peers) > 0 {
-		acts = append(acts, Act{What: Publish, Message: passTo(t.peers, AllNodes)})
+		acts = publish(acts, passTo(t.peers, AllNodes))
 		t.passedTo, t.peers = t.peers[0].Owner, nil
 	}
 	return acts
@@ -99,16 +99,14 @@ func (t *turn) comesBack(acts []Act, self Peer, node int) []Act {
 	if t.passedTo == "" {
 		return acts
 	}
-	m := &Message{What: Waits, To: t.passedTo, Peers: []Peer{self}, Node: node}
-	return append(acts, Act{What: Publish, Message: m})
+	return publish(acts, &Message{What: Waits, To: t.passedTo, Peers: []Peer{self}, Node: node})
 }
 
 // entrust gives the list of the peers to the first of them, which comes first from then on. A process that shares the
 // lock does so, because nobody can see that it has the lock.
 func (t *turn) entrust(acts []Act) []Act {
 	if len(t.peers) > 1 {
-		m := &Message{What: Waits, To: t.peers[0].Owner, Peers: t.peers[1:], Node: AllNodes}
-		acts = append(acts, Act{What: Publish, Message: m})
+		acts = publish(acts, &Message{What: Waits, To: t.peers[0].Owner, Peers: t.peers[1:], Node: AllNodes})
 	}
 	t.peers = nil
 	return acts
@@ -127,8 +125,8 @@ func Forward(what string, peers []Peer, node int) *Message {
 	return nil
 }
 
-// forward appends a message that goes on, if there is one.
-func forward(acts []Act, m *Message) []Act {
+// publish appends a message, unless m is nil.
+func publish(acts []Act, m *Message) []Act {
 	if m == nil {
 		return acts
 	}
@@ -140,7 +138,7 @@ func forward(acts []Act, m *Message) []Act {
 func (n *Name) PeersWait(acts []Act, node int, peers []Peer) []Act {
 	q, now := n.told(), n.rules.Clock.Now()
 	if q == nil {
-		return forward(acts, Forward(Waits, peers, node))
+		return publish(acts, Forward(Waits, peers, node))
 	}
 	q.turn.hear(peers, q.rules.Self)
 	if n.has(now) {
@@ -158,7 +156,7 @@ func (n *Name) PeersWait(acts []Act, node int, peers []Peer) []Act {
 func (n *Name) TurnPassed(acts []Act, node int, peers []Peer) (_ []Act, first bool) {
 	q, now := n.told(), n.rules.Clock.Now()
 	if q == nil {
-		return forward(acts, Forward(Yours, peers, node)), false
+		return publish(acts, Forward(Yours, peers, node)), false
 	}
 	q.turn.hear(peers, q.rules.Self)
 	if n.has(now) { // this process has taken its turn already
