@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -265,6 +266,18 @@ func TestShare_AnObservationForAnotherKindCountsForNothing(t *testing.T) {
 }
 
 func TestShare_SlotsGoFromHandToHand(t *testing.T) {
+	left := []step{ // a slot was left to others, and a call waits for another one
+		{"slot 1", "1"},
+		{"won 1", ""},
+		{"slot 2", "2"},
+		{"lost 2", "observe 0, tick 30s"},
+		{"0 held |slots for 9s", "tick 9.001s"},
+		{"10s: unlocked", ""},
+		{"slot 1", ""},
+		{"0 changed", "2"},
+		{"won 2", "1"},
+		{"lost 1", "observe 0, tick 40s"},
+	}
 	runAll(t, steady, map[string]queueCase{
 		"one more call follows each that has won": {nodes: 1, steps: []step{
 			{"join 1", "try"},
@@ -301,34 +314,14 @@ func TestShare_SlotsGoFromHandToHand(t *testing.T) {
 			{"200ms: unlocked", ""}, // it is left to whoever comes first
 			{"0 changed", "2"},
 		}},
-		"and then each one for a while": {nodes: 1, steps: []step{
-			{"slot 1", "1"},
-			{"won 1", ""},
-			{"slot 2", "2"},
-			{"lost 2", "observe 0, tick 30s"},
-			{"0 held |slots for 9s", "tick 9.001s"},
-			{"10s: unlocked", ""},
-			{"slot 1", ""},
-			{"0 changed", "2"},
-			{"won 2", "1"},
-			{"lost 1", "observe 0, tick 40s"},
+		"and then each one for a while": {nodes: 1, steps: slices.Concat(left, []step{
 			{"0 held |slots for 9s", "tick 19.001s"},
 			{"10.01s: unlocked", "1"},
-		}},
-		"but not while another process waits that comes first": {nodes: 1, steps: []step{
-			{"slot 1", "1"},
-			{"won 1", ""},
-			{"slot 2", "2"},
-			{"lost 2", "observe 0, tick 30s"},
-			{"0 held |slots for 9s", "tick 9.001s"},
-			{"10s: unlocked", ""},
-			{"slot 1", ""},
-			{"0 changed", "2"},
-			{"won 2", "1"},
-			{"lost 1", "observe 0, tick 40s"},
+		})},
+		"but not while another process waits that comes first": {nodes: 1, steps: slices.Concat(left, []step{
 			{"0 held |wanted for 3s", "tick 13.001s"},
 			{"10.01s: unlocked", ""},
-		}},
+		})},
 		"nor while this process has said that there are too many": {nodes: 1, steps: []step{
 			{"slot 1", "1"},
 			{"won 1", ""},

@@ -128,10 +128,11 @@ func (n *name) checkTurn(w *waiter) {
 				writers = all
 			}
 		}
+		most := maxOthers * callers
 		if c.plan.Far > 0 {
-			callers *= maxFar
+			most *= maxFar
 		}
-		c.check(all <= maxOthers*callers, "one that waits has its turn", "client %d: waiter %d has waited for %d of %d callers", c.number, w.number, all, callers)
+		c.check(all <= most, "one that waits has its turn", "client %d: waiter %d has waited for %d of %d callers", c.number, w.number, all, callers)
 		c.check(all <= maxTurns*c.plan.Clients || !c.plan.orderly(), "processes have their turns", "client %d: waiter %d has waited for %d", c.number, w.number, all)
 		c.check(writers <= maxWriters*(8+6*c.plan.Clients) || !w.kind().Several() || w.before > 0, "one that shares has its turn beside writers",
 			"client %d: waiter %d has waited for %d writers", c.number, w.number, writers)

@@ -23,10 +23,10 @@ type waiter struct {
 	first     bool   // it has had no place in the queue before its round
 	cancelled bool
 	ended     bool
-	onEnded   func() // nil: nothing follows
-	came      turns  // those of others by then
-	before    int    // how many waited here then
-	at        time.Duration
+	onEnded   func()        // nil: nothing follows
+	came      turns         // those of others by then
+	before    int           // how many waited here then
+	at        time.Duration // true time at which it came
 }
 
 // wait begins a Lock.
