@@ -32,7 +32,7 @@ var shareMutations = []Mutation{
 		"internal/lock/want.go", "if !is || wake == nil || ", "if true || "},
 	{"want-sent-once", "a writer says again that it waits, as long as readers are in its way",
 		"internal/lock/want.go", "q.said, q.wantAt = d, wake.now.Add(wantEvery)", "q.said, q.wantAt = d, wake.now.Add(time.Hour)"},
-	{"want-kept", "a writer that waits no more takes back that it does",
+	{"want-kept", "a writer that does not wait takes back that it does",
 		"internal/lock/want.go", "\tif q.wantAt.IsZero() {\n", "\tif true {\n"},
 	{"want-of-all-taken-back", "and leaves the entries of the others",
 		"internal/dev/sim/wanted.go", "\t\tdelete(z.in, c.Token)\n", "\t\tclear(z.in)\n"},
