@@ -22,7 +22,7 @@ var sections = []struct{ path, title, about string }{
 	{"TryLock", "One TryLock", "The name is free."},
 	{"lost", "A Lock that waits: its first round is lost", "Another process holds the lock, and the nodes report changes already. The call joins the queue, and observes the nodes."},
 	{"freed", "A Lock that waits: the lock becomes free", "The key was deleted on the node, which reports that. A round follows, and wins."},
-	{"renewal", "A renewal", "The lock is taken with `AutoExtend`, which makes it due, and renewed twice. An Observer receives the events."},
+	{"renewal", "A renewal", "The lock is taken with `AutoExtend`, which makes it due, and renewed twice. The node reports changes already. An Observer receives the events."},
 	{"Unlock", "An Unlock", "No call waits for the lock."},
 	{"shared", "A shared lock", "This is a `TryLock` with `Shared`."},
 	{"all", "Two names at once", "This is a `TryLockAll`, and its `Unlock`."},
@@ -61,9 +61,22 @@ func write(name string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, testredis.Close(servers)) }()
-	all, about, err := recordings(".", servers[0].Addr())
+	dir, err := os.MkdirTemp("", "paths")
 	if err != nil {
 		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	recorder, about, err := newRecorder(".", dir, servers[0].Addr())
+	if err != nil {
+		return err
+	}
+	var all []recording
+	for range 3 { // what happens at the same time comes in another order, or does not come, now and then
+		r, err := recorder.record()
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
 	}
 	return os.WriteFile(name, []byte(page(all, about)), 0o644)
 }
@@ -76,38 +89,31 @@ func (r recording) functions(section string) map[string]bool {
 	return tree(r[section], func(string) bool { return true }).names(map[string]bool{})
 }
 
-// recordings runs the library in a folder with a server without keys, some times, as what happens at the same time comes in another order,
-// or does not come, now and then.
-func recordings(root, server string) (all []recording, about map[string]remark, err error) {
-	dir, err := os.MkdirTemp("", "paths")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+// A recorder is a program that runs the library on a server without keys.
+type recorder struct{ program, server string }
+
+// newRecorder builds the program from the code in root, in a folder that it makes. It also returns what the comments say about functions.
+func newRecorder(root, dir, server string) (*recorder, map[string]remark, error) {
 	file, about, err := overlay(root, dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	program := filepath.Join(dir, "record")
-	build := exec.Command("go", "build", "-overlay", file, "-o", program, "./internal/dev/paths/record")
+	r := &recorder{program: filepath.Join(dir, "record"), server: server}
+	build := exec.Command("go", "build", "-overlay", file, "-o", r.program, "./internal/dev/paths/record")
 	build.Dir, build.Stderr = root, os.Stderr
-	if err := build.Run(); err != nil {
-		return nil, nil, err
+	return r, about, build.Run()
+}
+
+func (r *recorder) record() (recording, error) {
+	cmd := exec.Command(r.program, r.server)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, err
 	}
-	for range 3 {
-		cmd := exec.Command(program, server)
-		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		if err != nil {
-			return nil, nil, err
-		}
-		var r recording
-		if err := json.Unmarshal(out, &r); err != nil {
-			return nil, nil, err
-		}
-		all = append(all, r)
-	}
-	return all, about, nil
+	var is recording
+	err = json.Unmarshal(out, &is)
+	return is, err
 }
 
 // page returns the page: the functions that all recordings have, as the first has them.

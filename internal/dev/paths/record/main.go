@@ -59,7 +59,9 @@ func (p *program) record() map[string][][]string {
 	p.close(locker)
 
 	locker = p.open(redlock.WithObserver(event.ObserverFunc(p.observe)))
-	p.unlock(p.take(locker.TryLock, "renewed")) // connects
+	lock = p.take(locker.TryLock, "first", redlock.AutoExtend()) // connects, and asks the node to report changes
+	p.renewals(1)
+	p.unlock(lock)
 	paths["renewal"] = during(func() {
 		lock = p.take(locker.TryLock, "renewed", redlock.AutoExtend())
 		p.renewals(2)
