@@ -594,16 +594,17 @@ func TestLock_LogsTheWaitsForABoundedNumberOfNames(t *testing.T) {
 	holder := c.locker(redlock.TTL(24 * time.Hour))
 	locker := c.logsTo(log, slog.LevelInfo, redlock.WithClock(fake))
 	ctx, cancel := context.WithCancel(t.Context())
+	redlock.LogWaits(locker, 1020)
 	var waiters []<-chan held
-	for i := range 1030 {
+	for i := range 10 {
 		name := fmt.Sprint("name-", i)
 		take(t, holder, name)
 		waiters = append(waiters, queue(t, ctx, locker, name))
 	}
 	fake.Advance(10 * time.Second)
-	require.Len(t, waitsOf(t, log, "waits for a lock", 1024), 1024)
+	require.Len(t, waitsOf(t, log, "waits for a lock", 4), 4)
 	fake.Advance(time.Minute)
-	require.Len(t, waitsOf(t, log, "waits for a lock", 2048), 2048)
+	require.Len(t, waitsOf(t, log, "waits for a lock", 4+10), 4+10)
 	more := waitsOf(t, log, "more locks were waited for than are logged", 1)
 	require.Len(t, more, 1)
 	require.InDelta(t, 6, more[0]["names"], 0)
