@@ -36,6 +36,7 @@ func (n *Name) HandOff(acts []Act, l *Lease, from *quorum.Hold, to *Want) ([]Act
 	q.turn.passing = true
 	if q.holder == l {
 		q.since = now
+		q.changes.count(now)
 		return acts, hold
 	}
 	if q.turn.wins == 0 { // the lock was taken outside this queue

@@ -36,10 +36,11 @@ func (q *queue) observed(acts []Act, now time.Time, node int, sight wire.Sight, 
 	case !waits: // no call waits for observations now
 		return acts
 	}
-	changed, before := n.changed, q.view.token
+	changed, before, shown := n.changed, q.view.token, n.Token
 	if n.update(now, o) {
 		q.view.strangers.tookTurn(now)
 	}
+	q.sawKey(now, shown, &o)
 	if q.view.blocked((*nodeState).isForeign) {
 		return q.refuse(acts, now)
 	}

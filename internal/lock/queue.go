@@ -29,6 +29,7 @@ type queue struct {
 	view    view
 	pace    pace
 	numbers numbers
+	changes Changes
 }
 
 // Wait puts a call into the line, behind the calls that wait already. Its turn comes with an [Offer]. The call leaves
@@ -36,6 +37,7 @@ type queue struct {
 func (n *Name) Wait(acts []Act, c *Call) []Act {
 	q, now := n.queued(), n.rules.Clock.Now()
 	q.line.come(c)
+	q.changes.kept = true
 	c.writers = q.view.writers.count
 	q.expire(now)
 	paused := now.Before(q.turn.until)
@@ -241,9 +243,10 @@ func (q *queue) node() int { return int(q.rules.Pace.Random(time.Duration(q.rule
 
 // discardable reports whether nothing is lost without the queue. No call waits or has a side round, no call has a lock
 // from this queue, and others have had the time to take it. A lock that has expired does not count, because it may
-// never be unlocked.
+// never be unlocked. The record of changes is kept for a while.
 func (q *queue) discardable(now time.Time) bool {
-	return len(q.line.calls)+len(q.line.side) == 0 && !q.holds(now) && !now.Before(q.turn.until)
+	return len(q.line.calls)+len(q.line.side) == 0 && !q.holds(now) && !now.Before(q.turn.until) &&
+		!q.changes.recent(now)
 }
 
 // Waiting returns the calls that wait, in the order in which they came. It leaves out a first call that has not lost a

@@ -60,6 +60,7 @@ func (q *queue) acquired(now time.Time, l *Lease) {
 	}
 	q.become(ours)
 	q.holder, q.since = l, now
+	q.changes.saw(now, q.rules.Self)
 	q.view.token, q.turn.until = "", time.Time{}
 }
 
@@ -67,6 +68,7 @@ func (q *queue) acquired(now time.Time, l *Lease) {
 func (q *queue) over(now time.Time) {
 	if q.state == ours {
 		q.holder, q.since = nil, now
+		q.changes.saw(now, "")
 		q.become(q.rest())
 	}
 }
