@@ -18,7 +18,7 @@
 //   - turn.go: which process is next; peers.go: the messages about that
 //   - share.go: readers and slots that go in side by side; want.go: the demand of a waiting process on them
 //   - view.go: the knowledge of the nodes, which observe.go updates; nodestate.go: of one node
-//   - changes.go: how often the name changes hands
+//   - changes.go: how often the name changes hands; all.go: what a call for several names does next
 //   - contend.go: clients of other libraries; stuck.go: keys without a TTL
 //   - pace.go, numbers.go: the pauses between rounds, and the fencing numbers to ask for
 //   - repeat.go: the further rounds of a call that does not wait

@@ -128,6 +128,12 @@ func (n *Name) GiveBack(acts []Act, a *Acquire) []Act {
 	return abandon(acts, a.form, id, a.grant.TTL, a.Nodes(), a.votes.MayHold)
 }
 
+// Again records that the round of a call on its turn was not won. Another round follows in the same turn, or Leave.
+func (n *Name) Again(acts []Act, a *Acquire) []Act {
+	n.queue.numbers.floor = max(n.queue.numbers.floor, a.votes.Highest())
+	return n.GiveBack(acts, a)
+}
+
 // abandon releases a lock on the nodes that may hold it. Nobody waits for the answers.
 func abandon(
 	acts []Act, f form.Form, id form.ID, redeliver time.Duration, nodes int, mayHold func(node int) bool,

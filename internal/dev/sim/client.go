@@ -38,6 +38,7 @@ type client struct {
 	last  *round   // the acquire that was begun last
 
 	attaching *lock.Attach // under way; nil means none
+	several   []*several   // that were begun
 
 	rules lock.Rules
 	names []*name
@@ -189,6 +190,10 @@ func (c *client) step(s Step) {
 		}
 	case s.Kind == Again:
 		c.again(s)
+	case s.Kind == WaitAll:
+		c.againAll(s)
+	case s.Kind == Nested:
+		c.nested(s)
 	case s.Kind == CancelWait:
 		if n := c.name(key(s.Name)); len(n.waiters) > 0 {
 			n.waiters[(s.Node+1)%len(n.waiters)].cancel()

@@ -121,7 +121,7 @@ func (n *name) others() (all turns) {
 // checkTurn checks that one that comes again and again gets its lock when others have got some, and counts it.
 func (n *name) checkTurn(w *waiter) {
 	c := n.client
-	if w.Kind == Again {
+	if w.Kind == Again && (c.plan.Sets == 0 || c.plan.Steady) {
 		writers, all, callers := 0, 0, len(c.plan.Steps)
 		for kind, wins := range n.others() {
 			if all += wins - w.came[kind]; kind == int(form.KindExclusive) {

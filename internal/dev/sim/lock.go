@@ -58,6 +58,7 @@ func (n *name) won(r *round, call *lock.Call) (k *held, acts []lock.Act) {
 		k.know()
 	}
 	c.checkWon(k)
+	c.wins[n.key]++
 	if k.fence > 0 {
 		c.checkHolder(k)
 	}

@@ -55,7 +55,10 @@ type Plan struct {
 	// Storm means that one of the callers at an instant gets the lock, but for one such instant at most. No message takes for
 	// longer than the node timeout.
 	Storm bool
-	Steps []Step
+	// Sets is how many take several locks again and again. In a Steady plan nobody keeps a lock for long, and there is no trouble.
+	Sets   int
+	Steady bool
+	Steps  []Step
 }
 
 // Step is one thing that is done at a time of the plan. If it does not apply (an
@@ -128,6 +131,8 @@ const (
 	Promote     // a replica takes a node's place, without what the node has done in the time before; it keeps its connections
 	Move        // the name of a node leads to another server; the former one goes on with those who are connected
 	Try         // goroutines of a client each try once to take a lock, and unlock it after a while
+	WaitAll     // a goroutine of a client waits for several locks again and again
+	Nested      // a goroutine of a client waits for a lock, and then for another one, again and again
 )
 
 // drift is the library's default allowance.
@@ -185,6 +190,7 @@ func NewPlan(seed uint64) Plan {
 	p.moves(rand.New(rand.NewPCG(seed, 0xd1342543de82ef95)))
 	p.turns(rand.New(rand.NewPCG(seed, 0x9fb21c651e98df25)))
 	p.storms(rand.New(rand.NewPCG(seed, 0xa0761d6478bd642f)))
+	p.waitingSets(rand.New(rand.NewPCG(seed, 0x8ebc6af09c88c6e3)))
 	return p
 }
 

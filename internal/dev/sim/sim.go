@@ -41,7 +41,7 @@ func Trace(p Plan) []string {
 }
 
 func run(p Plan, trace *[]string, recorded bool) *world {
-	w := &world{plan: p, trace: trace, recorded: recorded, rounds: map[life]*round{}, turned: map[string][]turns{}, patience: shortPatience}
+	w := &world{plan: p, trace: trace, recorded: recorded, rounds: map[life]*round{}, turned: map[string][]turns{}, wins: map[string]int{}, patience: shortPatience}
 	for i := range p.Nodes {
 		w.servers = append(w.servers, newServer(w, i))
 	}
@@ -57,6 +57,8 @@ func run(p Plan, trace *[]string, recorded bool) *world {
 	w.run(w.restAt + restTime)
 	w.checkRest()
 	w.checkStorm()
+	w.run(w.now + w.mostWaits())
+	w.checkSets()
 	w.resting = true
 	w.run(w.now + 3*time.Hour) // until the last lease is over
 	w.checkFree()

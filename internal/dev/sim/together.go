@@ -12,31 +12,58 @@ import (
 // set is a TryLockAll: its rounds.
 type set struct {
 	repeats
-	want    []*lock.Want
-	keys    []string
-	stopped bool // the context ended
+	want []*lock.Want
+	keys []string
+	last *together
 }
 
-// together is a round of each name of a set, all with one token, and a command for each node, whose answer is for all of them.
+// together is a round of each name of a call, all with one token, and a command for each node, whose answer is for all of them.
 type together struct {
-	mutex // had until the command has been sent to all nodes: no answer is taken before
-	*set
+	mutex   // had until the command has been sent to all nodes: no answer is taken before
+	client  *client
 	command wire.Command
 	calls   []*lock.Call
 	rounds  []*round
-	ended   int // rounds
+	ended   int  // rounds
+	stopped bool // the context ended
+
+	begins func(r *round)       // a round is about to ask the nodes
+	over   func()               // all rounds have ended
+	got    func(i int, k *held) // the lock of a round, if all are won
+	then   func(won bool)       // the caller goes on
+}
+
+// newTogether makes a round for each of some names.
+func (c *client) newTogether(token string, keys []string, calls []*lock.Call) *together {
+	t := &together{client: c, calls: calls}
+	for i, key := range keys {
+		r := c.name(key).acquireRound(token, calls[i].Want.Kind)
+		r.with, r.onEnded = t, t.end
+		t.rounds = append(t.rounds, r)
+	}
+	t.locks = 1
+	return t
 }
 
 // tryAll begins a TryLockAll.
 func (c *client) tryAll(s Step) {
 	t := &set{repeats: c.newRepeats()}
-	for i := range s.All {
+	t.keys = s.keys(c.plan.Names)
+	for range t.keys {
 		want := s.want()
 		want.Kept = true
-		t.want, t.keys = append(t.want, want), append(t.keys, key((s.Name+i)%c.plan.Names))
+		t.want = append(t.want, want)
 	}
-	slices.Sort(t.keys)
 	t.begin(c.newToken(), t.newCalls())
+}
+
+// keys returns the keys of the locks that are taken at once, in their order.
+func (s Step) keys(names int) (keys []string) {
+	for i := range s.All {
+		keys = append(keys, key((s.Name+i)%names))
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // newCalls makes the calls of a round.
@@ -49,21 +76,26 @@ func (t *set) newCalls() (calls []*lock.Call) {
 
 // begin begins a round of each name.
 func (t *set) begin(token string, calls []*lock.Call) {
-	c, a := t.client, &together{set: t, calls: calls}
-	for i, key := range t.keys {
-		r := c.name(key).acquireRound(token, t.want[i].Kind)
-		r.with, r.onEnded = a, a.end
-		a.rounds = append(a.rounds, r)
-	}
-	c.call, a.locks = a.rounds[0], 1
+	c := t.client
+	a := c.newTogether(token, t.keys, calls)
+	t.last, c.call = a, a.rounds[0]
 	t.limit(a.rounds...)
+	a.begins, a.over = t.check, func() { t.checkEnd(a.rounds[0]) }
+	a.got = func(_ int, k *held) { c.holds = append(c.holds, k) }
+	a.then = func(won bool) {
+		if won {
+			c.call = nil
+		} else {
+			t.lost(a.rounds, t.again)
+		}
+	}
 	a.join(0)
 }
 
 // again begins a repeat when its pause is over, or ends the call.
 func (t *set) again() {
 	calls := t.newCalls()
-	if token := t.next(calls...); token != "" && !t.stopped {
+	if token := t.next(calls...); token != "" && !t.last.stopped {
 		t.begin(token, calls)
 	} else {
 		t.client.call = nil
@@ -78,7 +110,7 @@ func (t *together) join(i int) {
 		r.do(func() {
 			r.sent, r.upsets = c.now, c.upsets
 			r.name.lock.Join(r.acquire, t.calls[i], r.token, r)
-			t.check(r)
+			t.begins(r)
 			c.log("client %d: acquire of %s with others (%s, %v)", c.number, r.token, r.key, r.Grant().TTL)
 			t.join(i + 1)
 		})
@@ -151,40 +183,48 @@ func (t *together) end() {
 	for i, r := range t.rounds {
 		outcomes[i] = r.outcome
 	}
-	t.client.soon(func() { t.settle(0, lock.AllWon(outcomes)) })
+	t.client.soon(func() {
+		t.over()
+		t.settle(0, lock.AllWon(outcomes))
+	})
 }
 
-// settle has the caller take the locks, or give back those that are won, from the i-th on.
+// settle has the caller take the locks, or give back those that are won, from the i-th on. It leaves that of a waiter, on its turn, to the
+// caller.
 func (t *together) settle(i int, won bool) {
 	c := t.client
-	if i == 0 {
-		t.checkEnd(t.rounds[0])
-	}
-	switch {
-	case i == len(t.rounds) && won:
-		c.call = nil
-		return
-	case i == len(t.rounds):
-		t.lost(t.rounds, t.again)
+	if i == len(t.rounds) {
+		t.then(won)
 		return
 	}
 	r, n := t.rounds[i], t.rounds[i].name
+	w, _ := t.calls[i].Of.(*waiter)
 	n.do(func() {
-		if won {
+		switch {
+		case won:
 			c.check(r.outcome == quorum.Done, "who takes several locks has all of them or none", "client %d does not have %s of %s", c.number, n.key, r.token)
-			k, acts := n.won(r, t.calls[i])
-			c.holds = append(c.holds, k)
-			n.act(acts)
-		} else {
-			n.waited = n.waited || r.denied
-			if r.outcome == quorum.Done {
-				c.log("client %d gives back %s of %s", c.number, n.key, r.token)
-				r.giveBack(c)
-				r.back = c.now
+			if w != nil {
+				w.got("has the lock, with others")
 			}
+			k, acts := n.won(r, t.calls[i])
+			t.got(i, k)
+			n.act(acts)
+		case w == nil:
+			r.unwon()
 			n.act(n.lock.GiveBack(nil, r.acquire))
 			n.act(n.lock.Lost(nil, t.calls[i], r.acquire))
 		}
 		c.soon(func() { t.settle(i+1, won) })
 	})
+}
+
+// unwon records that a round is given back, as others of its call were not won.
+func (r *round) unwon() {
+	c := r.client
+	r.waited = r.waited || r.denied
+	if r.outcome == quorum.Done {
+		c.log("client %d gives back %s of %s", c.number, r.key, r.token)
+		r.giveBack(c)
+		r.back = c.now
+	}
 }

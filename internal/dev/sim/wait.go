@@ -24,8 +24,11 @@ type waiter struct {
 	cancelled bool
 	ended     bool
 	onEnded   func()        // nil: nothing follows
+	onWon     func(k *held) // nil: it unlocks the lock after a while
+	set       *several      // whose place it is; nil means that it waits for one lock
 	came      turns         // those of others by then
 	before    int           // how many waited here then
+	wins      int           // how many had got the lock by then
 	at        time.Duration // true time at which it came
 }
 
@@ -39,7 +42,7 @@ func (c *client) wait(s Step) *waiter {
 	w := &waiter{Step: s, queue: n, number: c.comers}
 	w.call = lock.Call{Want: s.want(), Of: w}
 	w.at = c.now
-	w.came, w.before = n.others(), len(n.waiters)
+	w.came, w.before, w.wins = n.others(), len(n.waiters), c.wins[n.key]
 	c.log("client %d: waiter %d comes for %s", c.number, w.number, n.key)
 	n.waiters, n.waited = append(n.waiters, w), true
 	n.do(w.join)
@@ -66,6 +69,10 @@ func (w *waiter) join() {
 // begin begins a round for the waiter, which is at the head.
 func (w *waiter) begin() {
 	n, c := w.queue, w.queue.client
+	if w.set != nil {
+		w.set.offer(w)
+		return
+	}
 	if w.round != nil || w.ended {
 		c.check(false, "a round is for somebody who waits for one", "client %d: a round for %s", c.number, n.key)
 		return
@@ -93,7 +100,11 @@ func (w *waiter) take(r *round) {
 		w.got("has the lock")
 		k, acts := n.won(r, &w.call)
 		n.act(acts)
-		n.client.after(w.For, func() { k.leave(w) })
+		if w.onWon != nil {
+			w.onWon(k)
+		} else {
+			n.client.after(w.For, func() { k.leave(w) })
+		}
 	case w.cancelled:
 		w.leave()
 	default:
@@ -105,6 +116,7 @@ func (w *waiter) take(r *round) {
 func (w *waiter) got(how string) {
 	w.end(how)
 	w.queue.checkTurn(w)
+	w.checkSlowed()
 	w.queue.countPairs(w)
 	for _, o := range w.queue.waiters {
 		// Those who share it have their rounds side by side, and beside that of a writer that has come later.
@@ -117,6 +129,10 @@ func (w *waiter) got(how string) {
 // cancel ends the context of w's call.
 func (w *waiter) cancel() {
 	if w.ended || w.cancelled {
+		return
+	}
+	if w.set != nil {
+		w.set.cancel()
 		return
 	}
 	w.queue.client.log("client %d: the context of waiter %d ends", w.queue.client.number, w.number)
@@ -143,6 +159,9 @@ func (w *waiter) refuse() {
 	c.check(c.occupied(data), "a wait ends only if somebody's data leaves no majority",
 		"client %d: that for %s", c.number, n.key)
 	w.end("finds somebody's data")
+	if w.set != nil {
+		w.set.refuse()
+	}
 }
 
 func (w *waiter) end(how string) {

@@ -40,6 +40,7 @@ type world struct {
 	rushed bool    // others have taken a lock in turn
 
 	turned map[string][]turns // by client: of each key
+	wins   map[string]int     // how many times each key was won
 	pairs  struct{ all, wrong int }
 }
 
