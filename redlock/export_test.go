@@ -91,7 +91,9 @@ type Waiter struct{ waiter *waiter }
 func Join(l *Locker, name string, opts ...LockOption) (Waiter, error) {
 	var req request
 	err := l.request(&req, name, opts)
-	return Waiter{l.join(context.Background(), &req, false)}, err
+	e := l.engine.Enter(req.key)
+	defer e.Exit()
+	return Waiter{l.joinLocked(context.Background(), e, &req)}, err
 }
 
 // HasOffer reports whether the call was woken for what it has not looked at.

@@ -2,11 +2,8 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"slices"
 
-	"github.com/quorumlock/quorumlock/internal/engine"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
@@ -30,17 +27,20 @@ func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOpt
 }
 
 // LockAll repeats TryLockAll until it holds the locks, as [Locker.Lock] repeats TryLock. Other calls may take the same
-// names at the same time, in another order or one by one. LockAll never waits for them for long while it holds a lock
-// that they may wait for.
+// names at the same time, in another order or one by one.
 //
-// At first LockAll holds nothing while it waits: it waits for the first name that is in the way, and then tries all
-// names. That may not succeed if others take some of the names in turn. So after four attempts, or after one TTL, it
-// goes on in the order of the names. It holds the locks of the first names, and renews them, while it waits for the
-// next. If that lasts longer than a TTL, it releases all locks and begins again. Each time this limit is twice as long.
-// So it gets the locks in a bounded number of turns, if the others take the locks in the same order, or with LockAll.
-// If it went in that order, [MaxHold] counts from when it has all locks.
+// LockAll waits for one name at a time, and has its turn there like a call of Lock. At first it holds nothing while it
+// waits: on each turn it tries all names. Busy names may then be taken again and again, so after four such turns it
+// goes on in the order of the names. It takes the free ones, and holds and renews them while it waits for the next. It
+// does so only while that name changes hands. Otherwise it gives all locks back, and keeps its place in the line: at
+// once if the name never changed hands, and after a few of its usual holds if it did, but after a quarter of the TTL or
+// 5 s at most. So other calls get on, and calls that keep each other's names do not wait for ever.
 //
-// The errors are the same as for Lock and TryLockAll.
+// If each holder keeps a name for longer than a quarter of the TTL, only chance leads to the locks of several such
+// names. Then use a longer TTL, or one name for all.
+//
+// The errors are the same as for Lock and TryLockAll. If LockAll went on in order, [MaxHold] counts from when it has
+// all locks.
 func (l *Locker) LockAll(ctx context.Context, names []string, opts ...LockOption) (*Locks, error) {
 	return l.takeAll(ctx, names, opts, false)
 }
@@ -68,15 +68,12 @@ func (l *Locker) takeAll(ctx context.Context, names []string, opts []LockOption,
 	if ctx.Err() != nil {
 		return nil, failed(event.OpAcquire, all[0].name, ended(ctx))
 	}
-	t := together{locker: l, all: all}
-	if try {
-		locks, err = t.try(ctx)
-	} else {
-		ctx, stop := l.limit(ctx, &all[0])
-		defer stop()
-		locks, err = t.wait(ctx)
+	limited, stop := ctx, func() {}
+	if !try {
+		limited, stop = l.limit(ctx, &all[0])
 	}
-	if err != nil {
+	defer stop()
+	if locks, err = l.together(all, try).take(limited); err != nil {
 		l.logBlocked(err)
 	}
 	return locks, err
@@ -115,164 +112,4 @@ func (l *Locker) requests(names []string, opts []LockOption) ([]request, error) 
 		return nil, failed(event.OpAcquire, sorted[0], ErrClosed)
 	}
 	return all, nil
-}
-
-// together is a call that takes the locks of several names.
-type together struct {
-	locker *Locker
-	all    []request    // in the order of the names
-	last   *QuorumError // of the last round that was lost, or of a better informed one before it; nil if there is none
-}
-
-// attempt is a round over several names that was lost.
-type attempt struct {
-	engine.Together
-	reqs    []request
-	parts   []engine.Part
-	records []engine.LostRound // for a repeat: one for each name
-	refusal *QuorumError
-
-	hopeless bool  // nobody can take one of the names
-	others   []int // the number of nodes on which others hold each of the names
-	blocked  int   // the first of the names that others hold on too many nodes; -1 if there is none
-	named    int   // the first of the names that others hold on any node; -1 if there is none
-}
-
-// round tries to take the locks of some of the names. at is the waiter for one of these names; nil if none waits. round
-// returns the locks, or the attempt that was lost. It gives back the parts of a lost attempt except the part of at,
-// which the caller ends.
-func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lock, *attempt, error) {
-	first := &t.all[0]
-	if err := first.nextToken(); err != nil {
-		return nil, nil, failed(event.OpAcquire, first.name, err)
-	}
-	locks, lost := t.ask(ctx, reqs, newCalls(reqs), first.token, at)
-	return locks, lost, nil
-}
-
-// newCalls makes the calls of a round over some names.
-func newCalls(reqs []request) []*engine.Call {
-	calls := make([]*engine.Call, len(reqs))
-	for i := range reqs {
-		calls[i] = &engine.Call{Want: &reqs[i].Want}
-	}
-	return calls
-}
-
-// ask is round with a token. It has a call for each name, except for the name of at.
-func (t *together) ask(
-	ctx context.Context, reqs []request, calls []*engine.Call, token string, at *waiter,
-) ([]*Lock, *attempt) {
-	l := t.locker
-	a := &attempt{reqs: reqs, parts: make([]engine.Part, len(reqs))}
-	rounds := make([]engine.Acquire, len(reqs))
-	for i := range reqs {
-		r, c := &rounds[i], calls[i]
-		if at != nil && at.req.key == reqs[i].key {
-			c = &at.Call
-		}
-		r.Of = reqs[i].call
-		a.parts[i] = engine.Part{Acquire: r, Key: reqs[i].key, Call: c}
-	}
-	a.Ask(l.engine, token, t.all[0].metadata, a.parts)
-	if a.Wait(ctx) {
-		locks := make([]*Lock, len(reqs))
-		for i := range rounds {
-			e := rounds[i].Entry()
-			e.Enter()
-			locks[i] = l.wonLocked(e, a.parts[i].Call, &rounds[i], &reqs[i])
-			e.Exit()
-		}
-		return locks, nil
-	}
-	a.lost(l, rounds)
-	if ctx.Err() == nil || t.last == nil || errors.Is(a.refusal, ErrTaken) {
-		t.last = a.refusal
-	}
-	a.refusal = t.last // a round that was stopped knows less than the round before it
-	for i := range rounds {
-		if at == nil || a.parts[i].Call != &at.Call {
-			a.giveBack(i)
-		}
-	}
-	return nil, a
-}
-
-// scattered reports whether others hold some of the names, but each on too few nodes to keep this call from it alone.
-func (a *attempt) scattered() bool { return a.blocked < 0 && a.named >= 0 }
-
-// giveBack releases the lock that a part of the round may have won, and ends the part.
-func (a *attempt) giveBack(i int) {
-	e := a.parts[i].Entry()
-	e.Enter()
-	e.GiveBackLocked(a.parts[i].Acquire)
-	e.LostLocked(a.parts[i].Acquire, a.parts[i].Call)
-	e.Exit()
-}
-
-// lost finds out which names were in the way. The refusal is about the first name that nobody can take. If there is
-// none, it is about the first name that others hold on too many nodes. If there is none either, it is about the first
-// name that was refused. Where a node would have granted that name alone, its answer is the reason why it refused
-// another name.
-//
-// Answers about different names do not add up: names that others hold on one node each are in nobody's way.
-func (a *attempt) lost(l *Locker, rounds []engine.Acquire) {
-	a.others, a.blocked, a.named = a.InTheWay()
-	a.records = a.LostRounds()
-	refusals := make([]*QuorumError, len(rounds))
-	for i := range rounds {
-		if r := &rounds[i].Round; r.Outcome() != quorum.Done {
-			refusals[i] = l.refusalOf(r)
-		}
-	}
-	at := slices.IndexFunc(refusals, func(r *QuorumError) bool { return r != nil && l.hopeless(r) })
-	if a.hopeless = at >= 0; !a.hopeless {
-		at = a.blocked
-	}
-	if at < 0 {
-		at = slices.IndexFunc(refusals, func(r *QuorumError) bool { return r != nil })
-	}
-	refusal := *refusals[at]
-	refusal.Nodes = slices.Clone(refusal.Nodes)
-	for i := range refusals {
-		if a.others[i] > 0 {
-			refusal.Names = append(refusal.Names, a.reqs[i].name)
-		}
-		for n := range refusal.Nodes {
-			if was := refusal.Nodes[n].Err; refusals[i] != nil && (was == nil || errors.Is(was, engine.ErrOthersHeld)) {
-				refusal.Nodes[n] = refusals[i].Nodes[n]
-			}
-		}
-	}
-	a.refusal = &refusal
-}
-
-// try runs a round, and repeats it while it may have been split: see [engine.Repeat]. After the last round others may
-// hold some of the names on some nodes, but no name on too many nodes. Then none of these others holds a lock, and try
-// takes the names one by one, in order, because that may succeed.
-func (t *together) try(ctx context.Context) (*Locks, error) {
-	locks, lost, err := t.round(ctx, t.all, nil)
-	if err != nil {
-		return nil, err
-	}
-	for repeat := t.locker.repeat(&t.all[0]); lost != nil; {
-		calls := newCalls(t.all)
-		token, err := t.locker.repeatAfter(ctx, repeat, lost.records, calls...)
-		switch {
-		case err != nil:
-			return nil, failed(event.OpAcquire, t.all[0].name, err)
-		case token != "":
-			before := lost
-			limited, stop := t.locker.until(ctx, repeat.Ends())
-			locks, lost = t.ask(limited, t.all, calls, token, nil)
-			if over := stop(); over && lost != nil {
-				return nil, t.locker.refused(ctx, before.refusal)
-			}
-		case lost.scattered() && ctx.Err() == nil:
-			return t.inOrder(ctx, true)
-		default:
-			return nil, t.locker.refused(ctx, lost.refusal)
-		}
-	}
-	return newLocks(locks), nil
 }

@@ -229,9 +229,6 @@ func TestLockAll_EndsItsWait(t *testing.T) {
 	check(err)
 	_, err = locker.LockAll(t.Context(), []string{"a", "b"}, redlock.MaxWait(0))
 	check(err)
-	_, err = locker.LockAll(within(t, 300*time.Millisecond), []string{"a", "b", "c"}, redlock.TTL(50*time.Millisecond)) // in order by then
-	requireIs(t, err, context.DeadlineExceeded)
-	check(err)
 	unlock(t, take(t, locker, "a"))
 
 	closed := make(chan error, 1)
@@ -447,7 +444,7 @@ func TestTryLockAll_LeavesTheErrorsOfEventsAlone(t *testing.T) {
 
 // The danger: nobody has the locks that are held meanwhile, and they are renewed for ever.
 func TestLockAll_PanicOfTheTokenSourceReleasesWhatIsHeld(t *testing.T) {
-	c := onMini(t, 3)
+	c := onReal(t, 3)
 	locker, fake, _ := c.timed()
 	lock := take(t, c.locker(), "b")
 	var made atomic.Int32
@@ -463,11 +460,9 @@ func TestLockAll_PanicOfTheTokenSourceReleasesWhatIsHeld(t *testing.T) {
 		defer func() { panicked <- recover() }()
 		_, _ = locker.LockAll(t.Context(), []string{"a", "b", "c"}, redlock.TokenSource(source))
 	}()
-	eventually(t, func() bool { return redlock.Waiting(locker, "b") == 1 }, "it waits, and holds nothing")
-	fake.Advance(long)
-	eventually(t, func() bool { return redlock.Waiting(locker, "b") == 1 && c.value(0, "a") != "" }, "it waits, and holds a")
+	b := c.inOrder(locker, fake, lock)
 	panics.Store(true)
-	unlock(t, lock) // it takes b, and then c
+	unlock(t, b) // it takes b, and then c
 	turnUntil(t, fake, time.Second, func() bool { return len(panicked) > 0 })
 	require.Equal(t, "of the source", <-panicked)
 	c.eventuallyEmpty()
@@ -522,30 +517,61 @@ func TestLockAll_LogsItsWait(t *testing.T) {
 	require.NoError(t, all(got.locks, got.err)(t).Unlock(t.Context()))
 }
 
-// inOrder has a call of LockAll wait for b in order: it holds a, which is free.
-func inOrder(t *testing.T, c *cluster, fake *clocktest.Fake, locker *redlock.Locker, opts ...redlock.LockOption) <-chan heldAll {
-	t.Helper()
-	result := lockAllBeside(t.Context(), locker, []string{"a", "b"}, opts...)
-	eventually(t, func() bool { return redlock.Waiting(locker, "b") == 1 }, "it waits, and holds nothing")
-	fake.Advance(long) // it has waited for one TTL
-	eventually(t, func() bool { return redlock.Waiting(locker, "b") == 1 && c.value(0, "a") != "" }, "it waits, and holds a")
-	return result
+// inOrder has the call of LockAll that waits for b go on in order, by the loss of four turns. Then it holds a, and waits for b, whose lock
+// inOrder returns. Each name has changed hands once in a minute.
+func (c *cluster) inOrder(locker *redlock.Locker, fake *clocktest.Fake, b *redlock.Lock) *redlock.Lock {
+	t, other := c.tb, c.locker(redlock.TTL(24*time.Hour))
+	waits := func(name string) {
+		t.Helper()
+		eventually(t, func() bool { return redlock.Waiting(locker, name) == 1 }, "it waits for %s", name)
+	}
+	waits("b")
+	for range 2 {
+		fake.Advance(time.Minute)
+		a := c.everywhere(take(t, other, "a"))
+		require.NoError(t, b.Unlock(t.Context()))
+		waits("a")
+		fake.Advance(time.Minute)
+		b = c.everywhere(take(t, other, "b"))
+		require.NoError(t, a.Unlock(t.Context()))
+		waits("b")
+	}
+	eventually(t, func() bool { return c.value(0, "a") != "" }, "it holds a")
+	return b
+}
+
+// The danger: a lock that nobody uses keeps out others for as long as the holder of another one works.
+func TestLockAll_HoldsNothingForLongWhileAHolderStays(t *testing.T) {
+	c := onReal(t, 3)
+	locker, fake, _ := c.timed()
+	b := take(t, c.locker(), "b")
+	together := lockAllBeside(t.Context(), locker, []string{"a", "b"})
+	b = c.inOrder(locker, fake, b)
+	fake.Advance(5 * time.Second)
+	eventually(t, func() bool { return c.value(0, "a") == "" }, "it has given a back")
+	require.Equal(t, 1, redlock.Waiting(locker, "b"), "it has kept its place")
+	unlock(t, take(t, c.locker(), "a"))
+	unlock(t, b)
+	turnUntil(t, fake, time.Second, func() bool { return len(together) > 0 })
+	got := <-together
+	require.NoError(t, all(got.locks, got.err)(t).Unlock(t.Context()))
 }
 
 // The time that a call takes for the others is none that it may hold the first for.
 func TestLockAll_MaxHoldCountsFromWhenAllAreHeld(t *testing.T) {
 	c := onReal(t, 3)
+	const ttl = 20 * time.Second // it holds a for 5 s at most
 	locker, fake, _ := c.timed()
 	b := take(t, c.locker(), "b", redlock.TTL(24*time.Hour))
-	together := inOrder(t, c, fake, locker, redlock.AutoExtend(), redlock.MaxHold(2*long))
-	fake.Advance(long / 2)
+	together := lockAllBeside(t.Context(), locker, []string{"a", "b"}, redlock.TTL(ttl), redlock.AutoExtend(), redlock.MaxHold(2*ttl))
+	b = c.inOrder(locker, fake, b)
+	fake.Advance(4500 * time.Millisecond)
 	unlock(t, b)
-	turnUntil(t, fake, time.Second, func() bool { return len(together) > 0 })
-	got := <-together
+	got := receive(t, together, "the locks")
 	locks := all(got.locks, got.err)(t)
-	for range 13 { // so long that the last renewal is of less than a TTL
-		fake.Advance(long / 10)
-		eventually(t, func() bool { return locks.Remaining() > long/2 }, "all are renewed")
+	for range 18 { // so long that the last renewals are of less than a TTL
+		fake.Advance(2 * time.Second)
+		eventually(t, func() bool { return locks.Remaining() > 3*time.Second }, "all are renewed")
 	}
 }
 
@@ -584,7 +610,7 @@ func TestLockAll_ReportsWhatItKnowsIfItIsStoppedWithinARound(t *testing.T) {
 		}
 		return fmt.Sprint("token-", rounds), nil
 	}
-	_, err := c.locker().LockAll(ctx, []string{"a", "b", "c"}, redlock.TTL(50*time.Millisecond), redlock.TokenSource(source))
+	_, err := c.locker().LockAll(ctx, []string{"a", "b", "c"}, redlock.TokenSource(source)) // it polls
 	requireIs(t, err, context.Canceled, redlock.ErrTaken)
 	var refusal *redlock.QuorumError
 	require.ErrorAs(t, err, &refusal)

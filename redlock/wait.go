@@ -43,7 +43,7 @@ func (l *Locker) first(ctx context.Context, req *request) (*waiter, *Lock) {
 	e, c := l.engine.Enter(req.key), engine.Call{Want: &req.Want, Metadata: req.metadata}
 	if !e.Name.First(&c) {
 		defer e.Exit()
-		return l.joinLocked(ctx, e, req, false), nil
+		return l.joinLocked(ctx, e, req), nil
 	}
 	r, returned := e.AskLocked(&c, req.token, req.call), false
 	defer func() {
@@ -68,32 +68,34 @@ func (l *Locker) waitOn(
 ) *waiter {
 	e.Enter()
 	defer e.Exit()
-	w := l.newWaiter(ctx, e, req, false, r.Grant().Start)
+	w := l.newWaiter(ctx, e, req, r.Grant().Start)
 	e.WaitOnLocked(first, &w.Waiter, r)
 	return w
 }
 
-// join puts a call into the queue for the name of req. several means that the call is for several names, and has lost a
-// round.
-func (l *Locker) join(ctx context.Context, req *request, several bool) *waiter {
+// joinAll puts a call for several names into the queue for the name of req. lost means that the call has lost a round.
+func (l *Locker) joinAll(ctx context.Context, req *request, lost bool) *waiter {
 	e := l.engine.Enter(req.key)
 	defer e.Exit()
-	return l.joinLocked(ctx, e, req, several)
+	w := l.newWaiter(ctx, e, req, l.engine.Clock.Now())
+	w.Several, w.Lost = true, lost
+	e.WaitLocked(&w.Waiter)
+	return w
 }
 
-// joinLocked is join for a caller that has the mutex of e.
-func (l *Locker) joinLocked(ctx context.Context, e *engine.Entry, req *request, several bool) *waiter {
-	w := l.newWaiter(ctx, e, req, several, l.engine.Clock.Now())
+// joinLocked puts a call into the queue for the name of req.
+func (l *Locker) joinLocked(ctx context.Context, e *engine.Entry, req *request) *waiter {
+	w := l.newWaiter(ctx, e, req, l.engine.Clock.Now())
 	e.WaitLocked(&w.Waiter)
 	return w
 }
 
 // newWaiter makes the waiter of a call that is about to wait.
-func (l *Locker) newWaiter(ctx context.Context, e *engine.Entry, req *request, several bool, since time.Time) *waiter {
+func (l *Locker) newWaiter(ctx context.Context, e *engine.Entry, req *request, since time.Time) *waiter {
 	w := &waiter{locker: l, entry: e, ctx: ctx, since: since, req: *req}
 	w.Waiter = engine.Waiter{
-		Call: engine.Call{Want: &w.req.Want, Metadata: req.metadata, Lost: several}, For: req.call, By: w, Token: req.token,
-		Several: several, Woken: make(chan struct{}, 1),
+		Call: engine.Call{Want: &w.req.Want, Metadata: req.metadata}, For: req.call, By: w, Token: req.token,
+		Woken: make(chan struct{}, 1),
 	}
 	return w
 }

@@ -45,6 +45,12 @@ type (
 	Repeat = lock.Repeat
 	// LostRound is the record of a lost round for a Repeat.
 	LostRound = lock.LostRound
+	// All decides what a call for several names does next.
+	All = lock.All
+	// Step is the next thing that it does.
+	Step = lock.Step
+	// Names is a set of the names of such a call.
+	Names = lock.Names
 	// Want is the lock that a holder asks for: its TTL, its kind and so on.
 	Want = lock.Want
 	// Observation is the state of a key that a node has shown.
@@ -63,12 +69,20 @@ const (
 	None        = lock.None
 	Nothing     = lock.Nothing
 	NoLimit     = lock.NoLimit
+	AskNames    = lock.AskNames
+	Await       = lock.Await
+	Refresh     = lock.Refresh
+	HaveAll     = lock.HaveAll
+	GiveUp      = lock.GiveUp
 	KindShared  = form.KindShared
 	KindSlot    = form.KindSlot
 	MaxSlots    = form.MaxSlots
 	DefaultKeep = form.DefaultKeep
 	MinKeep     = form.MinKeep
 )
+
+// Only returns the set of one name of a call for several.
+func Only(i int) Names { return lock.Only(i) }
 
 // Config is the settings of an Engine. Of the Rules the program sets Wall, Self, Drift and Pace. It leaves Form nil for
 // plain locks and for locks with Fencing. New sets the others, except Broken, which is for tests.

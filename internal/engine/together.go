@@ -78,18 +78,15 @@ func (t *Together) Wait(ctx context.Context) bool {
 	return lock.AllWon(outcomes)
 }
 
-// InTheWay returns on how many nodes others hold each of the names. blocked is the index of the first name for which no
-// majority is left. named is the index of the first name that others hold on any node. -1 means that there is none. The
-// caller must hold no mutex.
-func (t *Together) InTheWay() (others []int, blocked, named int) {
-	others = make([]int, len(t.parts))
+// Others returns on how many nodes others hold each of the names. The caller must hold no mutex.
+func (t *Together) Others() []int {
+	others := make([]int, len(t.parts))
 	for i, p := range t.parts {
 		p.entry.Enter()
 		others[i] = p.acquire.Others()
 		p.entry.Exit()
 	}
-	blocked, named = lock.InTheWay(others, len(t.parts[0].entry.engine.Nodes))
-	return others, blocked, named
+	return others
 }
 
 // LostRounds returns the record of each round. The caller must hold no mutex.
@@ -111,6 +108,9 @@ func (t *Together) Blocks(others int) bool {
 // GiveBackLocked releases the lock that a round has won, if it has, because the round of another name was not won. Then
 // the caller calls LostLocked, or the call gives up.
 func (e *Entry) GiveBackLocked(a *Acquire) { e.doLocked(e.Name.GiveBack(nil, &a.acquire)) }
+
+// AgainLocked is GiveBackLocked for a call on its turn, which goes on with the turn or gives up.
+func (e *Entry) AgainLocked(a *Acquire) { e.doLocked(e.Name.Again(nil, &a.acquire)) }
 
 // ErrOthersHeld is why a node has not granted a name that nobody holds there: it refused other names of the call.
 var ErrOthersHeld = form.ErrOthersHeld

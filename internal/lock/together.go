@@ -51,13 +51,6 @@ func (a *Acquire) Others() (count int) {
 	return count
 }
 
-// InTheWay returns the index of the first name that others hold on too many nodes for a majority. It also returns the
-// index of the first name that others hold on any node. -1 means none.
-func InTheWay(others []int, nodes int) (blocked, named int) {
-	return slices.IndexFunc(others, func(n int) bool { return Blocks(n, nodes) }),
-		slices.IndexFunc(others, func(n int) bool { return n > 0 })
-}
-
 // Blocks reports whether others hold a name on too many nodes for a majority. If they hold it on fewer nodes, a release
 // may be under way.
 func Blocks(others, nodes int) bool { return nodes-others < quorum.Majority(nodes) }

@@ -28,20 +28,6 @@ func TestAllWon_NeedsEachRound(t *testing.T) {
 	require.False(t, lock.AllWon([]quorum.Outcome{quorum.Denied, quorum.Denied}))
 }
 
-func TestInTheWay_ANameWithAMajorityLeftBlocksNothing(t *testing.T) {
-	for _, c := range []struct {
-		others         []int
-		blocked, named int
-	}{
-		{[]int{0, 0, 0}, -1, -1},
-		{[]int{0, 2, 1}, -1, 1},
-		{[]int{2, 0, 3}, 2, 0},
-	} {
-		blocked, named := lock.InTheWay(c.others, 5)
-		require.Equal(t, []int{c.blocked, c.named}, []int{blocked, named}, "%v of 5 nodes", c.others)
-	}
-}
-
 // A counter that a node has got back from an older copy of the data would not advance otherwise: by the time that is sent it is ahead.
 func TestTogether_TimeThatIsLearntWhileRoundsBeginHoldsForNoneOfThem(t *testing.T) {
 	fenced := &form.Fenced{Keep: form.DefaultKeep}
