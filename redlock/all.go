@@ -25,6 +25,7 @@ type together struct {
 	err    error        // ends the call, instead of last
 }
 
+// together makes the call for some names. try means that it does not wait.
 func (l *Locker) together(reqs []request, try bool) *together {
 	return &together{
 		All: l.engine.All(len(reqs), reqs[0].TTL, !try), locker: l, reqs: reqs, try: try, locks: make([]*Lock, len(reqs)),

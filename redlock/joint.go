@@ -88,8 +88,8 @@ func (a *joint) calls() (calls []*engine.Call) {
 	return calls
 }
 
-// run runs a round and reports whether it was won. It takes the locks of a round that is won. It gives back the locks of a
-// lost round, except for the name of the turn.
+// run runs a round and reports whether it was won. It takes the locks of a round that is won. It gives back the locks
+// of a lost round, except for the name of the turn.
 func (t *together) run(ctx context.Context, a *joint, token string) bool {
 	l := t.locker
 	a.Ask(l.engine, token, t.reqs[0].metadata, a.parts)
