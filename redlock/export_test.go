@@ -135,3 +135,10 @@ func LogWaits(l *Locker, n int) {
 		l.throttle.logsWait(l.engine.Clock.Now())
 	}
 }
+
+// LogBlocked makes a Locker count n names as logged because they are blocked.
+func LogBlocked(l *Locker, n int) {
+	for i := range n {
+		l.throttle.logsBlocked(fmt.Sprint("blocked-", i), l.engine.Clock.Now())
+	}
+}
