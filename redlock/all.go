@@ -67,7 +67,7 @@ func (t *together) busy() (busy engine.Names) {
 	for i := range t.reqs {
 		if e := t.locker.engine.Find(t.reqs[i].key); e != nil {
 			if e.Name.Busy() {
-				busy |= engine.Only(i)
+				busy |= 1 << i
 			}
 			e.Exit()
 		}
@@ -82,11 +82,10 @@ func (t *together) prepare(next engine.Step) {
 		e := w.entry
 		e.Enter()
 		if next.Missed {
-			e.GiveBackLocked(t.turn.Acquire)
 			if !next.Leave {
 				e.Waiting.Lost = t.last
 			}
-			e.LostLocked(t.turn.Acquire, &w.Call)
+			e.GiveBackLocked(t.turn.Acquire, &w.Call)
 		} else {
 			e.AgainLocked(t.turn.Acquire)
 		}
@@ -161,7 +160,7 @@ func (t *together) look(ctx context.Context) (next engine.Step, until time.Time,
 		return t.Over(), until, true
 	case offered:
 		return t.Turn(t.stands()), until, true
-	case ctx.Err() != nil || t.locker.engine.Closing().Err() != nil:
+	case t.locker.stopped(ctx):
 		w.logRing()
 		e.Enter()
 		t.last = ofSeveral(w.lastLocked(t.last))

@@ -55,7 +55,7 @@ func (t *together) ask(ctx context.Context, names engine.Names) engine.Step {
 	if won {
 		return t.Won()
 	}
-	over := ctx.Err() != nil || t.locker.engine.Closing().Err() != nil || a.hopeless
+	over := t.locker.stopped(ctx) || a.hopeless
 	return t.Lost(a.others, a.rounds[0].Took(), over)
 }
 
@@ -116,8 +116,7 @@ func (t *together) run(ctx context.Context, a *joint, token string) bool {
 		}
 		e := a.rounds[i].Entry()
 		e.Enter()
-		e.GiveBackLocked(&a.rounds[i])
-		e.LostLocked(&a.rounds[i], a.parts[i].Call)
+		e.GiveBackLocked(&a.rounds[i], a.parts[i].Call)
 		e.Exit()
 	}
 	return false

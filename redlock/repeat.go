@@ -38,7 +38,7 @@ func (l *Locker) repeatAfter(
 		return "", nil
 	}
 	l.pause(ctx, pause, nil)
-	if ctx.Err() != nil || l.engine.Closing().Err() != nil {
+	if l.stopped(ctx) {
 		return "", nil
 	}
 	return repeat.Begin(calls...)

@@ -37,6 +37,11 @@ func (l *Locker) wait(ctx context.Context, req *request) (*Lock, error) {
 	}
 }
 
+// stopped reports whether the calls with ctx have to end: ctx or the Locker has ended.
+func (l *Locker) stopped(ctx context.Context) bool {
+	return ctx.Err() != nil || l.engine.Closing().Err() != nil
+}
+
 // first runs a round at once, as TryLock does, if no call is ahead. It returns a waiter if a call is ahead, or if the
 // round is lost.
 func (l *Locker) first(ctx context.Context, req *request) (*waiter, *Lock) {
@@ -127,7 +132,7 @@ func (w *waiter) look(ctx context.Context) (*Lock, error) {
 	var err error
 	next, refusal := w.req, l.refusalOf(&r.Round)
 	switch {
-	case ctx.Err() != nil || l.engine.Closing().Err() != nil:
+	case l.stopped(ctx):
 		w.logRing()
 		e.Enter()
 		return nil, w.leaveLocked(ctx, refusal)

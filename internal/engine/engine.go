@@ -81,9 +81,6 @@ const (
 	MinKeep     = form.MinKeep
 )
 
-// Only returns the set of one name of a call for several.
-func Only(i int) Names { return lock.Only(i) }
-
 // Config is the settings of an Engine. Of the Rules the program sets Wall, Self, Drift and Pace. It leaves Form nil for
 // plain locks and for locks with Fencing. New sets the others, except Broken, which is for tests.
 type Config struct {

@@ -105,11 +105,14 @@ func (t *Together) Blocks(others int) bool {
 	return lock.Blocks(others, len(t.parts[0].entry.engine.Nodes))
 }
 
-// GiveBackLocked releases the lock that a round has won, if it has, because the round of another name was not won. Then
-// the caller calls LostLocked, or the call gives up.
-func (e *Entry) GiveBackLocked(a *Acquire) { e.doLocked(e.Name.GiveBack(nil, &a.acquire)) }
+// GiveBackLocked releases the lock that a round has won, if it has, because the round of another name was not won. It
+// records that the round of the call was not won.
+func (e *Entry) GiveBackLocked(a *Acquire, c *Call) {
+	e.doLocked(e.Name.GiveBack(nil, &a.acquire))
+	e.LostLocked(a, c)
+}
 
-// AgainLocked is GiveBackLocked for a call on its turn, which goes on with the turn or gives up.
+// AgainLocked releases the lock in the same way for a call on its turn, which goes on with the turn or gives up.
 func (e *Entry) AgainLocked(a *Acquire) { e.doLocked(e.Name.Again(nil, &a.acquire)) }
 
 // ErrOthersHeld is why a node has not granted a name that nobody holds there: it refused other names of the call.

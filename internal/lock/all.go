@@ -141,14 +141,13 @@ func (a *All) Lost(others []int, took time.Duration, over bool) Step {
 	for i := range a.asked.Each() {
 		by[i] = others[len(by)]
 	}
-	turn := a.asked.Has(a.at)
-	if !turn {
+	if !a.asked.Has(a.at) {
 		return a.next(by, -1, over)
 	}
 	a.lost++
-	at := a.at
-	s := a.next(by, at, over)
-	s.Missed = s.Do != AskNames && (!s.Leave || Blocks(by[at], a.rules.Nodes))
+	turn := a.at
+	s := a.next(by, turn, over)
+	s.Missed = s.Do != AskNames && (!s.Leave || Blocks(by[turn], a.rules.Nodes))
 	return s
 }
 
@@ -166,11 +165,11 @@ func (a *All) next(others map[int]int, turn int, over bool) Step {
 	}
 	switch {
 	case over:
-		return a.end()
+		return a.Over()
 	case a.inOrder(blocked < 0 && named >= 0):
 		return a.nextInOrder(others, turn)
 	case !a.waits:
-		return a.end()
+		return a.Over()
 	}
 	for _, i := range []int{blocked, named, turn} {
 		if i >= 0 {
@@ -216,7 +215,7 @@ func (a *All) reach(i int) Step {
 	case a.waits:
 		return a.await(i)
 	case a.asked == Only(i):
-		return a.end()
+		return a.Over()
 	}
 	return a.ask(Only(i))
 }
@@ -266,16 +265,13 @@ func (a *All) Refreshed(ok bool) Step {
 		return Step{Do: HaveAll}
 	}
 	if !a.waits {
-		return a.end()
+		return a.Over()
 	}
 	a.held = 0
 	s := a.ask(a.names)
 	s.GiveBack = true
 	return s
 }
-
-// Over handles the end of the context, or anything else that ends the call.
-func (a *All) Over() Step { return a.end() }
 
 func (a *All) ask(names Names) Step {
 	a.asked, a.alone = names, false
@@ -290,7 +286,8 @@ func (a *All) await(i int) Step {
 	return s
 }
 
-func (a *All) end() Step {
+// Over handles the end of the context, or anything else that ends the call.
+func (a *All) Over() Step {
 	s := Step{Do: GiveUp, GiveBack: a.held != 0, Leave: a.at >= 0}
 	a.held, a.at = 0, -1
 	return s

@@ -172,7 +172,7 @@ func TestAll_Until(t *testing.T) {
 	}
 	s.clock.now = came.Add(time.Second)
 	s.run("turn: ask b", "lost 3: missed, await b")
-	require.Equal(t, came.Add(10*rtt), s.all.Until(lock.Changes{}), "it has not come anew")
+	require.Equal(t, came.Add(10*rtt), s.all.Until(lock.Changes{}), "it keeps the time at which it came")
 	s.run("impatient: back, await b")
 	require.Zero(t, s.all.Until(lock.Changes{}))
 }

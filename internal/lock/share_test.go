@@ -266,18 +266,20 @@ func TestShare_AnObservationForAnotherKindCountsForNothing(t *testing.T) {
 }
 
 func TestShare_SlotsGoFromHandToHand(t *testing.T) {
-	left := []step{ // a slot was left to others, and a call waits for another one
+	released := []step{ // a slot was left to others, as a call waits here
 		{"slot 1", "1"},
 		{"won 1", ""},
 		{"slot 2", "2"},
 		{"lost 2", "observe 0, tick 30s"},
 		{"0 held |slots for 9s", "tick 9.001s"},
 		{"10s: unlocked", ""},
+	}
+	left := slices.Concat(released, []step{ // and a call waits for another one
 		{"slot 1", ""},
 		{"0 changed", "2"},
 		{"won 2", "1"},
 		{"lost 1", "observe 0, tick 40s"},
-	}
+	})
 	runAll(t, steady, map[string]queueCase{
 		"one more call follows each that has won": {nodes: 1, steps: []step{
 			{"join 1", "try"},
@@ -339,20 +341,14 @@ func TestShare_SlotsGoFromHandToHand(t *testing.T) {
 			{"0 held |slots for 9s", "tick 1s"},
 			{"210ms: unlocked", ""},
 		}},
-		"but a slot does not pass by a writer that has its round": {nodes: 1, steps: []step{
-			{"slot 1", "1"},
-			{"won 1", ""},
-			{"slot 2", "2"},
-			{"lost 2", "observe 0, tick 30s"},
-			{"0 held |slots for 9s", "tick 9.001s"},
-			{"10s: unlocked", ""},
+		"but a slot does not pass by a writer that has its round": {nodes: 1, steps: slices.Concat(released, []step{
 			{"0 changed", "2"},
 			{"won 2", ""},
 			{"join 3", "try"},
 			{"slot 4", ""},
 			{"10.01s: unlocked", ""},
 			{"lost 3", "observe 0, tick 40.01s"},
-		}},
+		})},
 	})
 }
 

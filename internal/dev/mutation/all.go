@@ -21,5 +21,5 @@ var allMutations = []Mutation{
 	{"set-with-a-lost-lock", "a set with a lock that was lost gives back all",
 		"internal/lock/all.go", "func (a *All) Refreshed(ok bool) Step {\n\tif ok {", "func (a *All) Refreshed(ok bool) Step {\n\tif true {"},
 	{"turn-kept-by-a-loser", "a set that has lost its turn says so to the calls behind it",
-		"internal/lock/all.go", "s.Missed = s.Do != AskNames && (!s.Leave || Blocks(by[at], a.rules.Nodes))", "s.Missed = false"},
+		"internal/lock/all.go", "s.Missed = s.Do != AskNames && (!s.Leave || Blocks(by[turn], a.rules.Nodes))", "s.Missed = false"},
 }

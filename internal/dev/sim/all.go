@@ -17,18 +17,17 @@ type several struct {
 	want   []*lock.Want
 	locks  []*held // that it holds, by name
 
-	place    *waiter   // in the line of the name where it waits; nil: it has none
-	offered  bool      // it is its turn there
-	turn     *round    // that is lost, and whose turn goes on or is missed
-	round    *together // the last one
-	asking   bool      // it is under way
-	waiting  bool      // it waits at its place
-	number   int       // of its waits
-	lost     bool      // it has lost a round
-	stopped  bool      // its context has ended
-	over     bool      // the call has
-	upsets   int       // of the client when it began
-	began    time.Duration
+	place    *waiter       // in the line of the name where it waits; nil: it has none
+	offered  bool          // it is its turn there
+	turn     *round        // that is lost, and whose turn goes on or is missed
+	round    *together     // the last one
+	asking   bool          // it is under way
+	waiting  bool          // it waits at its place
+	number   int           // of its waits
+	lost     bool          // it has lost a round
+	stopped  bool          // its context has ended
+	over     bool          // the call has
+	upsets   int           // of the client when it began
 	from     time.Duration // true time at which it came to its place, or began to hold something there
 	wins     map[string]int
 	finished func()
@@ -36,7 +35,7 @@ type several struct {
 
 // waitAll begins a LockAll.
 func (c *client) waitAll(s Step) *several {
-	t := &several{Step: s, client: c, keys: s.keys(c.plan.Names), began: c.now, upsets: c.upsets, wins: map[string]int{}, finished: func() {}}
+	t := &several{Step: s, client: c, keys: s.keys(c.plan.Names), upsets: c.upsets, wins: map[string]int{}, finished: func() {}}
 	t.all = c.rules.All(len(t.keys), s.TTL, true)
 	t.locks = make([]*held, len(t.keys))
 	for _, key := range t.keys {
@@ -105,11 +104,10 @@ func (t *several) settleTurn(s lock.Step, then func()) {
 	}
 	n := w.queue
 	n.do(func() {
-		r.unwon()
 		if s.Missed {
-			n.act(n.lock.GiveBack(nil, r.acquire))
-			n.act(n.lock.Lost(nil, &w.call, r.acquire))
+			r.missed(&w.call)
 		} else {
+			r.unwon()
 			n.act(n.lock.Again(nil, r.acquire))
 		}
 		t.client.soon(then)
@@ -140,6 +138,11 @@ func (t *several) do(s lock.Step) {
 		t.checkHave()
 		t.finished()
 		locks := slices.Clone(t.locks)
+		if !t.Auto {
+			for _, k := range locks {
+				k.lease.Renewal = nil
+			}
+		}
 		c.after(t.For, func() { giveUp(locks) })
 	case lock.GiveUp:
 		t.over = true
@@ -171,7 +174,7 @@ func (t *several) ask(names lock.Names) {
 		t.asking = false
 		t.checkHeldSince()
 		if won {
-			if t.place != nil && names.Has(t.all.At()) {
+			if names.Has(t.all.At()) {
 				t.place = nil
 			}
 			t.next(t.all.Won())

@@ -16,6 +16,12 @@ func (p *Plan) alone() bool {
 	return true
 }
 
+// calm makes a plan of so many clients in which nothing takes much longer than usual on its way, without fencing.
+func (p *Plan) calm(r *rand.Rand, clients int) {
+	p.Clients, p.Calm, p.Fenced, p.Plain, p.Walls = clients, true, false, 0, nil
+	p.Rates = clockRates(r, p.Nodes+p.Clients)
+}
+
 // crowd makes a plan in which writers of some clients come again and again, some of them with little patience, and readers beside them.
 func (p *Plan) crowd(r *rand.Rand) {
 	if !p.alone() {

@@ -11,8 +11,7 @@ func (p *Plan) turns(r *rand.Rand) {
 	if p.Seed%9 != 3 || p.Kept || p.Watched || r.IntN(4) > 0 || !p.alone() {
 		return
 	}
-	p.Clients, p.Calm, p.Fenced, p.Plain, p.Walls = 3+r.IntN(6), true, false, 0, nil
-	p.Rates = clockRates(r, p.Nodes+p.Clients)
+	p.calm(r, 3+r.IntN(6))
 	if r.IntN(4) == 0 {
 		p.Far = 2 + r.IntN(19)
 	}

@@ -12,8 +12,8 @@ func (p *Plan) waitingSets(r *rand.Rand) {
 	if p.Seed%9 != 6 || p.Kept || p.Watched || r.IntN(3) > 0 || !p.alone() {
 		return
 	}
-	p.Names, p.Clients, p.Calm, p.Fenced, p.Plain, p.Walls = 2+r.IntN(7), 2+r.IntN(3), true, false, 0, nil
-	p.Rates = clockRates(r, p.Nodes+p.Clients)
+	p.Names = 2 + r.IntN(7)
+	p.calm(r, 2+r.IntN(3))
 	ttl, until := pick(r, 500*time.Millisecond, 2*time.Second), 200*time.Millisecond+upTo(r, 400*time.Millisecond)
 	hold := time.Millisecond + upTo(r, pick(r, 2*time.Millisecond, 40*time.Millisecond))
 	come := func(kind StepKind) {
@@ -121,9 +121,6 @@ func (t *several) raced() (least int) {
 func (t *several) checkHave() {
 	c := t.client
 	for i, k := range t.locks {
-		if k.lease.Renewal != nil && !t.Auto {
-			k.lease.Renewal = nil
-		}
 		left, stands := k.lease.Remaining(c.clock.Now()), k.lease.At(c.clock.Now()) == quorum.NotEnded
 		c.check(stands && k.key == t.keys[i], "a set has the locks of all its names", "client %d: %s", c.number, k.key)
 		c.check(left > t.TTL*8/10 || !c.plan.Steady, "the locks of a set were just taken or extended", "client %d: %s for %v", c.number, k.key, left)

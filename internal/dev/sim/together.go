@@ -210,12 +210,18 @@ func (t *together) settle(i int, won bool) {
 			t.got(i, k)
 			n.act(acts)
 		case w == nil:
-			r.unwon()
-			n.act(n.lock.GiveBack(nil, r.acquire))
-			n.act(n.lock.Lost(nil, t.calls[i], r.acquire))
+			r.missed(t.calls[i])
 		}
 		c.soon(func() { t.settle(i+1, won) })
 	})
+}
+
+// missed gives back what a round has won, as others of its call were not won, and has its call lose it.
+func (r *round) missed(call *lock.Call) {
+	n := r.name
+	r.unwon()
+	n.act(n.lock.GiveBack(nil, r.acquire))
+	n.act(n.lock.Lost(nil, call, r.acquire))
 }
 
 // unwon records that a round is given back, as others of its call were not won.
