@@ -107,11 +107,15 @@ func (q *queue) healed(acts []Act, now time.Time, node int, done bool) []Act {
 
 // changed handles the push that the key has changed on a node. Pushes come in order with the replies of that node. So a
 // push that comes before the answer to an observation is about an earlier change, and that answer is current. Most
-// changes concern no call, because they were made here.
+// changes concern no call, because they were made here. But a call that comes later must not trust an old observation.
 func (q *queue) changed(acts []Act, node int) []Act {
 	n := &q.view.nodes[node]
 	n.noTTLFrom = time.Time{}
-	if n.observing || q.state == trying || len(q.line.calls) == 0 {
+	if n.observing || q.state == trying {
+		return acts
+	}
+	n.Tracked, n.changed = false, true
+	if len(q.line.calls) == 0 {
 		return acts
 	}
 	now := q.rules.Clock.Now()
@@ -122,7 +126,6 @@ func (q *queue) changed(acts []Act, node int) []Act {
 		q.turn.gaveWay = true
 		q.pace.giveWay(now, q.turn.slowest)
 	}
-	n.Tracked, n.changed = false, true
 	q.pace.changed(now)
 	return q.next(acts, now)
 }

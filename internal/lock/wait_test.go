@@ -301,6 +301,23 @@ func TestWait_IgnoresChangesWhileTheLockIsHeldHere(t *testing.T) {
 	}}})
 }
 
+// The last call leaves while an observation is under way, and the next one comes while others have the turn.
+func TestWait_DoesNotTrustWhatANodeShowedBeforeItChanged(t *testing.T) {
+	newDriver(t, 1, steady).run([]step{
+		{"join 1", "try"},
+		{"4ms: won", ""},
+		{"peer b", ""},
+		{"10ms: unlocked", "turn to b"},
+		{"join 2", "*"},
+		{"0 turn", "try"},
+		{"lost", "*"},
+		{"leave 2", ""},
+		{"0 held b.1 for 1s", "*"},
+		{"12ms: 0 changed", ""},
+		{"join 3", "observe 0, tick 1.011s"},
+	})
+}
+
 func TestWait_PausesBetweenAQuarterAndTheWholeOfTheBackOff(t *testing.T) {
 	longest := steady
 	longest.Random = func(below time.Duration) time.Duration { return below - 1 }
