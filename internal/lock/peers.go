@@ -134,11 +134,16 @@ func publish(acts []Act, m *Message) []Act {
 }
 
 // PeersWait handles the message of another process that peers wait for the lock. The message has arrived through a
-// node.
+// node. If no call here waits for the lock or has it, the message goes on. If it cannot, a queue that is still there keeps
+// the list: a call may take the lock again soon.
 func (n *Name) PeersWait(acts []Act, node int, peers []Peer) []Act {
 	q, now := n.told(), n.rules.Clock.Now()
 	if q == nil {
-		return publish(acts, Forward(Waits, peers, node))
+		m := Forward(Waits, peers, node)
+		if m == nil && n.queue != nil {
+			n.queue.turn.hear(peers, n.rules.Self)
+		}
+		return publish(acts, m)
 	}
 	q.turn.hear(peers, q.rules.Self)
 	if n.has(now) {

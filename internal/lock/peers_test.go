@@ -49,6 +49,13 @@ func TestPeers_TheListGoesFromHolderToHolder(t *testing.T) {
 			{"peer b c", "announce to c through 0 before b"},
 			{"peer b", ""},
 		}},
+		"and stays if it cannot go on, for the next lock": {nodes: 1, steps: []step{
+			{"join 1", "try"},
+			{"leave 1", ""},
+			{"peer b", ""},
+			{"tried", ""},
+			{"unlocked", "turn to b"},
+		}},
 		"to a process that has the lock without having waited": {nodes: 1, steps: []step{
 			{"tried", ""},
 			{"peer b c", ""},
