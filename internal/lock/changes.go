@@ -29,14 +29,15 @@ func (c *Changes) saw(now time.Time, holder string) {
 	c.holder = holder
 }
 
-// count records a change. The gain of 1/4 follows a name that becomes slow within a few changes.
+// count records a change. The gain of 1/4 follows a name that becomes slow within some changes. One long time counts
+// twice the usual at most: it may be that calls were in each other's way, and waited for the end of their patience.
 func (c *Changes) count(now time.Time) {
 	switch took := now.Sub(c.At); {
 	case c.At.IsZero():
 	case c.Between == 0:
 		c.Between = took
 	default:
-		c.Between += (took - c.Between) / 4
+		c.Between += (min(took, 2*c.Between) - c.Between) / 4
 	}
 	c.At = now
 }

@@ -41,3 +41,22 @@ func TestChanges_OnlyTokensCount(t *testing.T) {
 		require.Equal(t, []time.Duration{s.at, s.between}, []time.Duration{at, between}, s.event)
 	}
 }
+
+func TestChanges_OneLongTimeCountsTwiceTheUsual(t *testing.T) {
+	d := newDriver(t, 1, steady)
+	for _, s := range []struct {
+		event   string
+		between time.Duration
+	}{
+		{"join 1", 0},
+		{"lost", 0},
+		{"0 held a.1 for 1s", 0},
+		{"10ms: 0 held b.1 for 1s", 0},
+		{"50ms: 0 held c.1 for 1s", 40 * time.Millisecond},
+		{"950ms: 0 held d.1 for 1s", 50 * time.Millisecond},
+		{"960ms: 0 held e.1 for 1s", 40 * time.Millisecond},
+	} {
+		d.do(s.event)
+		require.Equal(t, s.between, d.Changes().Between, s.event)
+	}
+}
