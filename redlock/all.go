@@ -159,7 +159,7 @@ func (t *together) look(ctx context.Context) (next engine.Step, until time.Time,
 		t.last = ofSeveral(refused)
 		return t.Over(), until, true
 	case offered:
-		return t.Turn(t.stands()), until, true
+		return t.Turn(t.stands(), t.busy()), until, true
 	case t.locker.stopped(ctx):
 		w.logRing()
 		e.Enter()

@@ -100,8 +100,8 @@ func (r *Rules) All(n int, ttl time.Duration, waits bool) *All {
 	return &All{rules: r, names: 1<<n - 1, ttl: ttl, waits: waits, at: -1}
 }
 
-// Begin begins the call. busy has the names where others come first. A call that waits has its turn there like any
-// other.
+// Begin begins the call. busy has the names where others come first: see [Name.Busy]. A call that waits has its turn
+// there like any other.
 func (a *All) Begin(busy Names) Step {
 	if busy != 0 && a.waits {
 		return a.await(busy.first())
@@ -220,19 +220,26 @@ func (a *All) reach(i int) Step {
 	return a.ask(Only(i))
 }
 
-// Turn handles the turn of the call at the name where it waits. stands is false if a lock that it holds was lost. In
-// order the call takes that name alone first. Otherwise others could take it while a round over all names is lost.
-func (a *All) Turn(stands bool) Step {
+// Turn handles the turn of the call at the name where it waits. stands is false if a lock that it holds was lost. busy
+// has the names where others come first: with empty hands the call has lost this turn then, and waits there. In order
+// it takes the name of the turn alone first. Otherwise others could take it while a round over all names is lost.
+func (a *All) Turn(stands bool, busy Names) (s Step) {
 	back := a.held != 0 && !stands
 	if back {
 		a.held = 0
 	}
-	names, alone := a.names&^a.held, a.inOrder(false)
-	if alone {
-		names = Only(a.at)
+	busy &^= Only(a.at)
+	switch {
+	case a.inOrder(false):
+		s = a.ask(Only(a.at))
+		a.alone = true
+	case a.held == 0 && busy != 0:
+		a.lost++
+		s = a.await(busy.first())
+	default:
+		s = a.ask(a.names &^ a.held)
 	}
-	s := a.ask(names)
-	s.GiveBack, a.alone = back, alone
+	s.GiveBack = back
 	return s
 }
 

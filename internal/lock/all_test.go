@@ -19,7 +19,8 @@ import (
 //	won                  the round is won
 //	lost 3-1             the round is lost; others hold its first name on all nodes, its second on none, and its third on one
 //	over 3-1             the same, and no other round can help
-//	turn, turn bad       it is its turn; a lock that it holds was lost
+//	turn, turn bc        it is its turn; others come first at some of the other names
+//	turn bad             it is its turn, and a lock that it holds was lost
 //	impatient            it has waited for long enough with locks
 //	fresh, stale         the locks are extended, or one of them was lost
 //	end                  the context has ended
@@ -71,7 +72,10 @@ func (s *script) do(input string) string {
 		s.turn = turn && step.Do == lock.AskNames
 		return s.shown(step, turn)
 	case "turn":
-		return s.shown(s.all.Turn(arg == ""), false)
+		if arg == "bad" {
+			return s.shown(s.all.Turn(false, 0), false)
+		}
+		return s.shown(s.all.Turn(true, setOf(arg)), false)
 	case "impatient":
 		return s.shown(s.all.Impatient(), false)
 	case "fresh", "stale":
@@ -125,6 +129,8 @@ func TestAll(t *testing.T) {
 		"it waits for the first name in the way": {"begin: ask abcd", "lost -13-: await c", "turn: ask abcd", "won: have"},
 		"another name is in the way now":         {"begin: ask abcd", "lost -3--: await b", "turn: ask abcd", "lost --3-: again, leave, await c", "end: leave, give up"},
 		"another is, and this one still":         {"begin: ask abcd", "lost -3--: await b", "turn: ask abcd", "lost 33--: missed, leave, await a"},
+		"others come first at another name":      {"begin: ask abcd", "lost --3-: await c", "turn bd: leave, await b", "turn b: ask abcd", "won: have"},
+		"others do at one after the other":       {"begin bd: await b", "turn d: leave, await d", "turn b: leave, await b", "turn d: leave, await d", "turn b: leave, await b", "turn d: ask b", "won: ask acd"},
 		"too few nodes answer":                   {"begin: ask abcd", "lost ----: await a", "turn: ask abcd", "lost ----: missed, await a"},
 		"no round can help":                      {"begin: ask abcd", "over ---3: give up"},
 		"none can help on a turn":                {"begin: ask abcd", "lost -3--: await b", "turn: ask abcd", "over -3--: missed, leave, give up"},

@@ -14,6 +14,8 @@ var allMutations = []Mutation{
 		"internal/lock/all.go", "return Step{Do: Await, At: a.at, GiveBack: true}", "return Step{Do: Await, At: a.at}"},
 	{"set-first", "a set has its turn behind the calls that wait in its process",
 		"internal/lock/all.go", "if busy != 0 && a.waits {", "if false {"},
+	{"set-past-others", "on its turn it does not go past the calls that wait at another name",
+		"internal/lock/all.go", "case a.held == 0 && busy != 0:", "case false:"},
 	{"set-not-in-order", "a set that has lost several turns holds some of its names while it waits",
 		"internal/lock/all.go", "const (\n\t// maxLostTurns is how many turns a call loses with empty hands before it goes on in order.\n\tmaxLostTurns = 4", "const (\n\tmaxLostTurns = 1 << 30"},
 	{"set-not-refreshed", "locks that were taken one after the other are extended before the caller gets them",

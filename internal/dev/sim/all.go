@@ -46,19 +46,20 @@ func (c *client) waitAll(s Step) *several {
 	}
 	c.log("client %d comes for %v", c.number, t.keys)
 	c.several = append(c.several, t)
-	var busy lock.Names
-	waits := false
+	first := t.all.Begin(t.busy())
+	t.checkPasses(first, -1)
+	t.next(first)
+	return t
+}
+
+// busy returns the names where others come first.
+func (t *several) busy() (busy lock.Names) {
 	for i, key := range t.keys {
-		n := &c.name(key).lock
-		waits = waits || len(n.Waiting()) > 0
-		if n.Busy() {
+		if t.client.name(key).lock.Busy() {
 			busy |= lock.Only(i)
 		}
 	}
-	first := t.all.Begin(busy)
-	c.check(!waits || first.Do == lock.Await, "a set has its turn like others in its client", "client %d comes for %v", c.number, t.keys)
-	t.next(first)
-	return t
+	return busy
 }
 
 // againAll has a goroutine take several locks again and again.
@@ -269,7 +270,12 @@ func (t *several) takeTurn() {
 		}
 		t.checkHeldSince()
 		t.offered = false
-		t.goOn(t.all.Turn(t.stands()))
+		at, holds := t.all.At(), t.all.Held() != 0
+		s := t.all.Turn(t.stands(), t.busy())
+		if !holds {
+			t.checkPasses(s, at)
+		}
+		t.goOn(s)
 	})
 }
 

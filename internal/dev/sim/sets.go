@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
@@ -106,6 +107,15 @@ func (t *several) watchPatience(number int) {
 	}
 	t.checkHeldSince()
 	t.client.world.after(t.mostPatience()/2, func() { t.watchPatience(number) })
+}
+
+// checkPasses checks that it does not go past calls that wait in its client, but for those at the name of its turn.
+func (t *several) checkPasses(s lock.Step, at int) {
+	c := t.client
+	for i := range s.Names.Each() {
+		c.check(i == at || len(c.name(t.keys[i]).lock.Waiting()) == 0, "a set has its turn like others in its client",
+			"client %d comes for %v", c.number, t.keys)
+	}
 }
 
 // raced returns how many locks others have got since, of that name of which they have got the fewest.
