@@ -45,6 +45,37 @@ func storm(tb testing.TB, lockers []*redlock.Locker, call trial, name string) (w
 	return len(got)
 }
 
+// during is a function that runs under a lock until it is told to end.
+type during struct {
+	end   chan struct{}
+	ended <-chan error
+}
+
+// Unlock returns what the call of TryDo does.
+func (d *during) Unlock(context.Context) error {
+	close(d.end)
+	return <-d.ended
+}
+
+// tryDo returns a call of TryDo once its function runs, or why it does not.
+func tryDo(ctx context.Context, l *redlock.Locker, name string) (*during, error) {
+	d, runs := &during{end: make(chan struct{})}, make(chan struct{})
+	ended := beside(func() error {
+		return l.TryDo(ctx, name, func(context.Context, *redlock.Lock) error {
+			close(runs)
+			<-d.end
+			return nil
+		})
+	})
+	d.ended = ended
+	select {
+	case <-runs:
+		return d, nil
+	case err := <-ended:
+		return nil, err
+	}
+}
+
 // If a split round is the last of a call, nobody gets the lock in up to two thirds of such storms.
 func TestTryLock_OfCallersAtOneInstantOneGetsTheLock(t *testing.T) {
 	t.Parallel()
@@ -52,6 +83,9 @@ func TestTryLock_OfCallersAtOneInstantOneGetsTheLock(t *testing.T) {
 		return func(l *redlock.Locker, name string) (interface{ Unlock(context.Context) error }, error) {
 			return l.TryLock(t.Context(), name, opts...)
 		}
+	}
+	do := func(l *redlock.Locker, name string) (interface{ Unlock(context.Context) error }, error) {
+		return tryDo(t.Context(), l, name)
 	}
 	two := func(l *redlock.Locker, name string) (interface{ Unlock(context.Context) error }, error) {
 		return l.TryLockAll(t.Context(), []string{name, name + "-too"})
@@ -68,6 +102,7 @@ func TestTryLock_OfCallersAtOneInstantOneGetsTheLock(t *testing.T) {
 					unlock(t, got(locker.TryLock(t.Context(), fmt.Sprint("own-", i)))(t))
 				}
 			}
+			storms, lost := 0, 0
 			for what, row := range map[string]struct {
 				lockers []*redlock.Locker
 				call    trial
@@ -75,16 +110,23 @@ func TestTryLock_OfCallersAtOneInstantOneGetsTheLock(t *testing.T) {
 			}{
 				"five":               {plain[:5], try(), 1},
 				"twenty":             {plain, try(), 1},
+				"five-do":            {plain[:5], do, 1},
+				"twenty-do":          {plain, do, 1},
 				"twenty-fenced":      {fenced, try(), 1},
 				"five-for-two-slots": {plain[:5], try(redlock.Slots(2)), 2},
 				"five-for-two-names": {plain[:5], two, 1},
 			} {
 				for round := range 10 {
 					won := storm(t, row.lockers, row.call, fmt.Sprint(what, "-", round))
-					require.Positive(t, won, what)
 					require.LessOrEqual(t, won, row.most, what)
+					storms++
+					if won == 0 {
+						lost++
+						t.Log("nobody has won:", what)
+					}
 				}
 			}
+			require.LessOrEqual(t, lost, 1, "of %d storms: by the model one in some thousands", storms)
 		})
 	}
 }
