@@ -22,18 +22,19 @@ const rawFile = "benchmarks/raw.txt"
 func main() {
 	docs := flag.String("docs", "../docs", "the folder of the page")
 	passes := flag.Int("passes", 15, "how often everything is measured")
+	only := flag.String("only", "", "the letter of the benchmarks to measure, on the same machine as the others, whose figures stay")
 	render := flag.Bool("render", false, "measure nothing: write the page again from what the last run has printed")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *docs, *passes, *render); err != nil {
+	if err := run(ctx, *docs, *only, *passes, *render); err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, docs string, passes int, render bool) error {
+func run(ctx context.Context, docs, only string, passes int, render bool) error {
 	raw := filepath.Join(docs, filepath.FromSlash(rawFile))
 	if render {
 		text, err := os.ReadFile(raw)
@@ -43,9 +44,18 @@ func run(ctx context.Context, docs string, passes int, render bool) error {
 		return write(docs, text)
 	}
 	begin := time.Now()
-	text, err := measure(ctx, passes)
+	text, err := measure(ctx, only, passes)
 	if err != nil {
 		return err
+	}
+	if only != "" {
+		before, err := os.ReadFile(raw)
+		if err != nil {
+			return err
+		}
+		if text, err = report.Replace(before, text, only); err != nil {
+			return err
+		}
 	}
 	if err := os.MkdirAll(filepath.Dir(raw), 0o755); err != nil {
 		return err

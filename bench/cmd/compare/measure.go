@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -50,8 +51,9 @@ var steps = []step{
 	{what: "L, held locks, long TTL", pattern: "^BenchmarkL_", time: "2x", passes: 1, env: "QUORUMLOCK_BENCH_HELD=100000"},
 }
 
-// measure returns what the benchmarks print in some passes, for benchfmt, with the machine in front.
-func measure(ctx context.Context, passes int) ([]byte, error) {
+// measure returns what the benchmarks print in some passes, for benchfmt, with the machine in front. only is the letter
+// of the benchmarks to run; empty means all.
+func measure(ctx context.Context, only string, passes int) ([]byte, error) {
 	var raw bytes.Buffer
 	if err := describe(ctx, &raw, passes); err != nil {
 		return nil, err
@@ -64,6 +66,12 @@ func measure(ctx context.Context, passes int) ([]byte, error) {
 	binary := filepath.Join(dir, "bench.test")
 	if _, err := output(ctx, "go", "test", "-c", "-o", binary, "."); err != nil {
 		return nil, err
+	}
+	steps := slices.DeleteFunc(slices.Clone(steps), func(s step) bool {
+		return only != "" && !strings.HasPrefix(s.what, only+",")
+	})
+	if len(steps) == 0 {
+		return nil, fmt.Errorf("there is no benchmark %q", only)
 	}
 	for pass := range passes {
 		for i, s := range steps {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -207,6 +208,23 @@ func TestWhateverIsMissingIsAnErrorThatNamesIt(t *testing.T) {
 		_, err := render(rest.String())
 		require.ErrorContains(t, err, c.message)
 	}
+}
+
+func TestASectionThatIsMeasuredAgainLeavesTheOthersAsTheyAre(t *testing.T) {
+	head, _, _ := strings.Cut(raw(), "Benchmark")
+	again := head + strings.Repeat("BenchmarkW10_Any/subject=quorumlock/nodes=5-2 1 1 ns/op 7 wrong-%\n"+
+		"BenchmarkA_Any/subject=floor/nodes=5-2 1 1 ns/op 7 p50-µs\n", 2)
+	before := strings.ReplaceAll(raw(), "BenchmarkY8_", "BenchmarkW10_")
+	text, err := report.Replace([]byte(before), []byte(again), "W")
+	require.NoError(t, err)
+	want := strings.Join(slices.DeleteFunc(strings.SplitAfter(before, "\n"), func(line string) bool {
+		return strings.HasPrefix(line, "BenchmarkW")
+	}), "")
+	line, _, _ := strings.Cut(strings.TrimPrefix(again, head), "BenchmarkA")
+	require.Equal(t, want+line+line, string(text))
+
+	_, err = report.Replace([]byte(before), []byte(strings.Replace(again, "passes: the passes", "passes: 7", 1)), "W")
+	require.ErrorContains(t, err, "passes")
 }
 
 func TestAPassThatIsIncompleteIsAnError(t *testing.T) {
