@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed" // the page is a file of this package
 	"fmt"
+	"maps"
 	"path"
 	"text/template"
 )
@@ -20,10 +21,12 @@ type File struct {
 // Render returns the page, benchmarks.md, and the charts that it shows. What it needs and results lack is an error.
 func Render(results *Results) ([]File, error) {
 	var charted []File
+	named := tables()
+	maps.Copy(named, waitingTables())
 	funcs := template.FuncMap{
 		"config": results.Config,
 		"table": func(name string) (string, error) {
-			t, ok := tables()[name]
+			t, ok := named[name]
 			if !ok {
 				return "", fmt.Errorf("report: there is no table %q", name)
 			}

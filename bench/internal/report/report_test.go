@@ -93,6 +93,32 @@ func raw() string {
 					180/pass*(1+7*i), 1+8*i, of))
 			}
 		}
+		for i, of := range []string{"no", "yes"} {
+			line("Y1", "quorumlock", 5, "/job="+of, fmt.Sprintf("%d moves/s", 1000/pass/(1+i)))
+			line("Y2", "quorumlock", 5, "/set="+of, fmt.Sprintf("0.2 p50-holds %d p100-holds 1.25 hold-ms 700 locks/s", 3+6*i))
+		}
+		for i, of := range []string{"2", "4", "8"} {
+			line("Y3", "quorumlock", 5, "/names="+of, fmt.Sprintf("%d mean-holds %d p100-holds 2.5 hold-ms", 11*(1+i), 99*(1+i)))
+		}
+		for i, of := range []string{"0", "4"} {
+			figures := fmt.Sprintf("0.9 p50-holds %g p100-holds 301 hold-ms 33 reads/s", 1+0.25*float64(i))
+			line("Y4", "quorumlock", 5, "/beside="+of, figures)
+		}
+		for i, of := range []string{"0", "2"} {
+			line("Y5", "quorumlock", 5, "/readers="+of, fmt.Sprintf("60 p50-ms %d p99-ms 170 writes/s %s reads/s", 80*(1+i), of))
+		}
+		line("Y6", "quorumlock", 5, "", "80 few/s 100 more/s 0.8 few/more")
+		for _, of := range []string{"5", "20"} {
+			line("Y7", "quorumlock", 3, "/down=0/callers="+of, of+" none/1000")
+			line("Y7", "quorumlock", 5, "/down=1/callers="+of, "1 none/1000")
+		}
+		line("Y8", "quorumlock", 5, "", "34 fresh-wrong-% 4 wrong-%")
+		for _, of := range []string{"1", "3"} {
+			for _, pause := range []string{"1ms", "20ms", "60ms"} {
+				line("Y9", "quorumlock", 5, "/lockers="+of+"/pause="+pause, of+"0 lockers/s 2 redsync/s")
+			}
+		}
+		line("Y10", "quorumlock", 5, "/oneway=5ms", "120 near/s 90 far/s")
 		for i, s := range five[:3] {
 			line("F", s, 5, "", fmt.Sprintf("%d conns/node", 1+i))
 		}
@@ -154,6 +180,16 @@ func TestThePageHasMediansAndRangesAndTheRatiosOfEachPass(t *testing.T) {
 		"| quorumlock-all | 45 (30–60) | 1.50 | 90 (60–120) | 0 |\n",
 		"| 1024 | quorumlock-shared | 6,000 (4,000–8,000) | 0.67 | 1,024 | 40 |\n",
 		"| other | 0.50 | 1.50 | 5 | 21 | 3,000 |\n",
+		"| yes | 375 (250–500) | 0.50 |\n",
+		"| yes | 0.20 | 9 | 1.25 | 700 |\n",
+		"| 8 | 33 | 297 | 2.50 |\n",
+		"| 4 | 0.90 | 1.25 | 1.25 | 301 | 33 |\n",
+		"| 2 | 60 | 160 | 2 | 170 | 2 |\n",
+		"| 80 | 100 | 0.80 |\n",
+		"| 3 | 20 | 20 |\n| 5 | 5 | 1 |\n",
+		"| 34 | 4 |\n",
+		"| 1 | 60ms | 10 | 2 |\n| 3 | 1ms | 30 | 2 |\n",
+		"| 120 | 90 |\n",
 		"| 4 | quorumlock-slot | 1,080 (720–1,440) | 8 | 9 | 5.50 | 200 | 300 | 4 |\n",
 	} {
 		assert.Contains(t, page, part)
@@ -195,6 +231,9 @@ func TestWhateverIsMissingIsAnErrorThatNamesIt(t *testing.T) {
 		{"BenchmarkV_Any/subject=quorumlock/nodes=5/process=same", "V of quorumlock, same on 5 nodes"},
 		{"BenchmarkW_Any/subject=quorumlock-lock/nodes=5/lockers=1-", "W of quorumlock-lock, 1 on 5 nodes"},
 		{"BenchmarkX_Any/subject=redsync/", "X of redsync on 1 nodes"},
+		{"BenchmarkY4_Any/subject=quorumlock/nodes=5/beside=0", "Y4 of quorumlock, 0 on 5 nodes"},
+		{"BenchmarkY7_Any/subject=quorumlock/nodes=3/down=0/callers=20-", "Y7 of quorumlock, 20 on 3 nodes"},
+		{"BenchmarkY9_Any/subject=quorumlock/nodes=5/lockers=3/pause=20ms", "Y9 of quorumlock, 3, pauses of 20ms on 5 nodes"},
 		{"BenchmarkI_Any/subject=quorumlock/nodes=9", "I of quorumlock on 9 nodes"},
 		{"cpu:", `"cpu"`},
 		{"Benchmark", "no result"},

@@ -19,13 +19,17 @@ type Case struct {
 	Subject  string
 	Nodes    int
 	Frozen   int    // nodes that hang
-	Variant  string // of U how many are inside, of V in which process the writer is, of W how many lockers there are
+	Variant  string // what else sets the cases of a workload apart, such as how many readers of U are inside
+	Pause    string // of Y9, for how long each pauses
 }
 
 func (c Case) String() string {
 	of := c.Subject
 	if c.Variant != "" {
 		of += ", " + c.Variant
+	}
+	if c.Pause != "" {
+		of += ", pauses of " + c.Pause
 	}
 	return fmt.Sprintf("%s of %s on %d nodes, %d frozen", c.Workload, of, c.Nodes, c.Frozen)
 }
@@ -95,8 +99,10 @@ func parseName(name benchfmt.Name) (Case, error) {
 			c.Nodes, err = strconv.Atoi(value)
 		case "/frozen":
 			c.Frozen, err = strconv.Atoi(value)
-		case "/inside", "/process", "/lockers":
+		case "/inside", "/process", "/lockers", "/job", "/set", "/names", "/beside", "/readers", "/callers":
 			c.Variant = value
+		case "/pause":
+			c.Pause = value
 		}
 		if err != nil {
 			return c, fmt.Errorf("report: %s: %w", name, err)

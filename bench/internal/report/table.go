@@ -68,12 +68,18 @@ var (
 	subjects = column{"", func(_ *Results, c Case) (string, error) { return c.Subject, nil }}
 	nodes    = column{"nodes", func(_ *Results, c Case) (string, error) { return fmt.Sprint(c.Nodes), nil }}
 	failed   = value("failed", "failed/op")
+	pauses   = column{"pause", func(_ *Results, c Case) (string, error) { return c.Pause, nil }}
 	frozen   = column{"frozen", func(_ *Results, c Case) (string, error) { return fmt.Sprint(c.Frozen), nil }}
 )
 
 // as returns the same case with another subject.
 func as(subject string) func(Case) Case {
 	return func(c Case) Case { c.Subject = subject; return c }
+}
+
+// variantIs returns the same case of another variant.
+func variantIs(variant string) func(Case) Case {
+	return func(c Case) Case { c.Variant = variant; return c }
 }
 
 // healthy returns the same case without a frozen node.
