@@ -47,6 +47,7 @@ func BenchmarkY4_PatientWriter(b *testing.B) {
 			writer := locking(lockers[longReaderProcesses+others], hotName, moveHold)
 			writer.pause = writerPause
 			stop := start(append(giving, readers...)...)
+			<-time.After(writerPause)
 			var failure error
 			for b.Loop() {
 				if failure == nil {
