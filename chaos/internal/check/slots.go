@@ -9,18 +9,21 @@ import (
 
 func isSlot(o *history.Op) bool { return o.Slots > 0 }
 
-// limit returns how many slots there may be: the highest limit that a call had.
-func (l *lock) limit() (most int) {
+// limits returns how many slots there may be: the lowest and the highest limit that a call had. While a call waits, its limit holds
+// for all.
+func (l *lock) limits() (least, most int) {
 	for _, o := range l.ops {
-		most = max(most, o.Slots)
+		if most = max(most, o.Slots); isSlot(o) && (least == 0 || o.Slots < least) {
+			least = o.Slots
+		}
 	}
-	return most
+	return least, most
 }
 
 // slots finds more who have a slot at a time than there are slots: by what was proven, with what a nil from Unlock says, and of one that
 // nobody was seen to have, if it was got while as many others as there are slots were seen to have theirs. Handles on one lock count once.
 func (l *lock) slots() {
-	limit := l.limit()
+	_, limit := l.limits()
 	if limit == 0 {
 		return
 	}
@@ -93,7 +96,7 @@ func (l *lock) full() func(o *history.Op, from int64) bool {
 
 // crowded returns when slots, and calls that may have left one behind, may have been as many as there are.
 func (l *lock) crowded() []span {
-	limit := l.limit()
+	limit, _ := l.limits()
 	if limit == 0 {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 
 // slot makes a call one for one of two slots.
 func slot(o *history.Op) { o.Slots = 2 }
+func five(o *history.Op) { o.Slots = 5 }
 
 func TestSlots_AreNoMoreThanThereAre(t *testing.T) {
 	tooMany := []string{check.TooManySlots}
@@ -171,6 +172,33 @@ func TestSlots_AreNotWaitedForWhileOneIsFree(t *testing.T) {
 		"a later one is before": {tell: func(s *story) {
 			s.got("x", 0, 900, slot)
 			s.got("y", 400, 500, slot)
+		}},
+	}.run(t)
+}
+
+func TestSlots_OfSeveralLimitsTheLowestHolds(t *testing.T) {
+	cases{
+		"a slot is free, but not for another": {tell: func(s *story) {
+			s.got("x", 0, 10, five, renews)
+			s.got("y", 0, 10, five, renews)
+			s.call(history.Canceled, 15, 4000, slot, way(history.Waiting))
+			s.call(history.Canceled, 20, 4000, five, way(history.Waiting))
+			s.unlock("x", 5000, 5010)
+			s.unlock("y", 5000, 5010)
+		}},
+		"a slot is free for all": {breaks: []string{check.WaiterSlept}, tell: func(s *story) {
+			s.got("x", 0, 10, five, renews)
+			s.call(history.Canceled, 15, 4000, slot, way(history.Waiting))
+			s.unlock("x", 5000, 5010)
+		}},
+		"as many as the highest limit": {tell: func(s *story) {
+			s.got("x", 0, 10, five)
+			s.got("y", 0, 10, five)
+			s.got("z", 0, 10, five)
+			s.proof("x", 100)
+			s.proof("y", 100)
+			s.proof("z", 100)
+			s.call(history.Taken, 60, 70, slot)
 		}},
 	}.run(t)
 }
