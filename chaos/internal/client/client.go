@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,6 +69,7 @@ type Kind struct {
 	Name    string           // the locks are called Name-0, Name-1 and so on
 	Options []redlock.Option // of the Lockers that take them
 	Pause   time.Duration    // between the turns of a worker, at most
+	Workers int              // of each process, which take locks of this kind alone, and nobody else does; 0: all who have no kind of their own do
 	Turn    func(ctx context.Context, w *Worker, name string)
 }
 
@@ -240,11 +244,34 @@ func (p *process) work(o Order) error {
 	p.busy.Go(func() { recorder.Stalls(ctx.Done()) })
 	p.busy.Go(func() { noteUsage(recorder, ctx.Done()) })
 	for i := range p.config.Workers {
-		w := &Worker{process: p, recorder: recorder, number: i, Dice: rand.New(rand.NewPCG(p.config.Seed, uint64(i)))}
-		p.busy.Go(func() { w.work(ctx, turns) })
+		w := &Worker{process: p, recorder: recorder, number: i, names: p.share(i), Dice: rand.New(rand.NewPCG(p.config.Seed, uint64(i)))}
+		if w.names != nil {
+			p.busy.Go(func() { w.work(ctx, turns) })
+		}
 	}
 	p.config.Seed++ // other dice for the next part
 	return nil
+}
+
+// share returns the names that a worker takes, each as often as it is wanted.
+func (p *process) share(number int) (names []string) {
+	for _, kind := range slices.Sorted(maps.Keys(p.kinds)) {
+		if n := p.kinds[kind].Workers; number >= n {
+			number -= n
+		} else {
+			return p.namesOf(func(k Kind) bool { return k.Name == kind })
+		}
+	}
+	return p.namesOf(func(k Kind) bool { return k.Workers == 0 })
+}
+
+func (p *process) namesOf(is func(Kind) bool) (names []string) {
+	for _, name := range p.names {
+		if kind, _, _ := strings.Cut(name, "-"); is(p.kinds[kind]) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // pause ends all that is held, and the history.

@@ -21,7 +21,8 @@ type Worker struct {
 	*process
 	recorder *history.Recorder
 	number   int
-	made     int // holds, and values of registers
+	names    []string // that it takes
+	made     int      // holds, and values of registers
 	Dice     *rand.Rand
 }
 
@@ -62,6 +63,12 @@ func (w *Worker) OneIn(n int) bool { return w.Dice.IntN(n) == 0 }
 // TTL returns one of the TTLs of the run.
 func (w *Worker) TTL() time.Duration { return w.config.TTLs[w.Dice.IntN(len(w.config.TTLs))] }
 
+// Shortest returns the shortest of them.
+func (w *Worker) Shortest() time.Duration { return w.config.TTLs[0] }
+
+// Role is a number from 0 to n-1. Workers of all roles have a kind that has n workers of its own.
+func (w *Worker) Role(n int) int { return w.number % n }
+
 // Longest returns the longest of them.
 func (w *Worker) Longest() time.Duration { return w.config.TTLs[len(w.config.TTLs)-1] }
 
@@ -82,8 +89,9 @@ type Call struct {
 	TTL     time.Duration
 	Renews  bool
 	Reads   bool
-	Slots   int   // how many slots there are; 0: it is not to have one
-	Outer   *Hold // of a call by re-entry
+	Slots   int      // how many slots there are; 0: it is not to have one
+	Outer   *Hold    // of a call by re-entry
+	Names   []string // of LockAll
 	Options []redlock.LockOption
 }
 
@@ -112,7 +120,9 @@ func (c Call) taking() []redlock.LockOption {
 func (w *Worker) beginCall(kind history.Kind, name string, c Call) (*redlock.Locker, *history.Op) {
 	k, _, _ := strings.Cut(name, "-")
 	locker, id := w.locker(k)
-	op := history.Op{Kind: kind, Name: name, Locker: id, Way: c.Way, TTL: int64(c.TTL), Renews: c.Renews, Reads: c.Reads, Slots: c.Slots}
+	op := history.Op{
+		Kind: kind, Name: name, Locker: id, Way: c.Way, Names: c.Names, TTL: int64(c.TTL), Renews: c.Renews, Reads: c.Reads, Slots: c.Slots,
+	}
 	if c.Outer != nil {
 		op.Outer = c.Outer.ID
 	}
@@ -150,6 +160,9 @@ func (w *Worker) Acquire(ctx context.Context, name string, c Call) *Hold {
 // AcquireAll calls LockAll, or TryLockAll if it is to try. Each name has an operation. It returns nil if the locks were not got.
 func (w *Worker) AcquireAll(ctx context.Context, names []string, c Call, try bool) (holds []*Hold) {
 	c.Way = history.Together
+	if !try {
+		c.Names = names
+	}
 	locker, ops := (*redlock.Locker)(nil), make([]*history.Op, len(names))
 	for i, name := range names {
 		locker, ops[i] = w.beginCall(history.Acquire, name, c)

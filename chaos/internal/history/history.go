@@ -14,7 +14,7 @@ type Kind string
 // The kinds of operations. The fields in brackets are those that matter beside Client, Worker, Start, End, Name and Err.
 const (
 	// Calls of the library.
-	Acquire Kind = "acquire" // Lock, TryLock, Do, or a lock that is taken again [Hold if it was got, Outer, Locker, Way, Reads, Slots, TTL, Validity, Fence]
+	Acquire Kind = "acquire" // Lock, TryLock, Do, or a lock that is taken again [Hold if it was got, Outer, Locker, Way, Names, Reads, Slots, TTL, Validity, Fence]
 	Extend  Kind = "extend"  // [Hold, TTL]
 	Unlock  Kind = "unlock"  // [Hold]
 	Detach  Kind = "detach"  // [Hold, Token]
@@ -99,6 +99,8 @@ type Op struct {
 	Validity int64  `json:"valid,omitempty"`  // nanoseconds, what was left at End
 	Fence    uint64 `json:"f,omitempty"`
 	Token    string `json:"t,omitempty"`
+
+	Names []string `json:"names,omitempty"` // of a call of LockAll: all that it is for
 
 	Register string `json:"r,omitempty"`
 	Value    string `json:"v,omitempty"`

@@ -49,6 +49,9 @@ func All() []Kind {
 		// Strangers also put data in the place of counters, so that the order of fences is not promised.
 		{Wanted: some, Kind: client.Kind{Name: "shared", Pause: time.Second, Turn: lease{}.turn, Options: options(redlock.WithFencing(), redlock.WithHeal(heal))},
 			Rules: check.Rules{Strangers: true, Heal: heal}, Strangers: true},
+		// Few callers, which all wait: so much is known of how they get on.
+		{Wanted: slices.Repeat([]int{1}, 4), Kind: client.Kind{Name: "jobs", Pause: brief, Workers: 5, Turn: jobs}},
+		{Wanted: []int{1, 1}, Kind: client.Kind{Name: "crowd", Pause: brief, Workers: 5, Turn: crowd}},
 	}
 }
 
