@@ -6,11 +6,13 @@ import (
 	"github.com/quorumlock/quorumlock/chaos/internal/history"
 )
 
+// margin is how late a goroutine may be with what its call records.
+const margin = 300 * time.Millisecond
+
 // order finds calls that waited in one Locker, and got the lock before one that had come earlier, for writing. A goroutine may be late with
 // what its call records, as it writes a file: so both differences have to be above the margin. Those who share it have their rounds beside each other,
 // and beside the queue: who has lost one takes its place again, but may have been overtaken.
 func (l *lock) order() {
-	const margin = 300 * time.Millisecond
 	byLocker := map[string][]*history.Op{}
 	for _, o := range l.ops {
 		if o.Kind == history.Acquire && o.Way == history.Waiting && o.Hold != "" && o.Outer == "" && !o.Shares() {
