@@ -1,6 +1,7 @@
 package check
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -37,15 +38,15 @@ func (l *lock) taken() {
 }
 
 // slept finds calls that waited though the lock was free for long, and disturbed by nothing. That keys without a TTL are gone may be
-// noticed much later: a run is too short for that.
+// noticed much later: a run is too short for that. While calls for several names are under way, a lock may be theirs for longer.
 func (l *lock) slept() {
-	bound := add(int64(sleep), 2*l.rules.Timeout)
+	bound := l.rules.asleep()
 	if l.rules.Strangers {
 		return
 	}
 	// A writer that waits is in the way of those who share the lock, even if it is free.
 	ways := map[string]spans{
-		"": merge(l.blocks(true, "")), readers: merge(l.blocks(false, readers)),
+		"": merge(append(l.blocks(true, ""), l.kept()...)), readers: merge(l.blocks(false, readers)),
 		slots: merge(append(l.blocks(false, slots), l.crowded()...)),
 	}
 	for _, o := range l.ops {
@@ -63,10 +64,23 @@ func (l *lock) slept() {
 				next, rest = rest[0], rest[1:]
 			}
 			if to := min(next.from, end); to-free > bound {
-				l.report(WaiterSlept, []*history.Op{o}, "worker %d of %s waited for %v while it was free", o.Worker, o.Client, ms(to-free))
+				l.free(o, free, to)
 			}
 			free = max(free, next.to)
 		}
+	}
+}
+
+// asleep is how long a lock may be free while a call waits for it.
+func (r Rules) asleep() int64 { return add(int64(sleep), 2*r.Timeout) }
+
+// free reports that a call waited though the lock was free for longer than that, unless it may have been that of calls for several names.
+func (l *lock) free(o *history.Op, from, to int64) {
+	switch sets, patience := l.sets(from, to); {
+	case patience == 0:
+		l.report(WaiterSlept, []*history.Op{o}, "worker %d of %s waited for %v while it was free", o.Worker, o.Client, ms(to-from))
+	case to-from > add(l.rules.asleep(), patience):
+		l.report(SetKept, append(sets, o), "worker %d of %s waited for %v while nobody had it", o.Worker, o.Client, ms(to-from))
 	}
 }
 
@@ -76,8 +90,13 @@ func (l *lock) slept() {
 func (l *lock) blocks(free bool, party string) (all []span) {
 	settled := l.rules.settled()
 	trouble := felt(l.faults)
-	for _, stalls := range l.stalls {
-		trouble = append(trouble, spansOf(stalls)...)
+	for _, stall := range slices.Concat(slices.Collect(maps.Values(l.stalls))...) {
+		s := span{stall.Start, stall.End}
+		if free && s.to-s.from < int64(l.rules.Timeout) { // too short for anything to be left behind, but it delays
+			all = append(all, span{s.from, add(s.to, 2*l.rules.Timeout)})
+			continue
+		}
+		trouble = append(trouble, s)
 	}
 	for _, downs := range l.downs {
 		trouble = append(trouble, downs...)
@@ -111,7 +130,7 @@ func (l *lock) users(free bool, counts func(*history.Op) bool) (calls, holds []s
 			continue
 		}
 		from := a.op.Start
-		if free && a.op.Way == history.Waiting {
+		if free && l.waits(a.op) {
 			from = a.op.End
 		}
 		holds = append(holds, span{from, l.gone(a)})
@@ -123,7 +142,7 @@ func (l *lock) users(free bool, counts func(*history.Op) bool) (calls, holds []s
 func (l *lock) call(o *history.Op, free bool) []span {
 	s := span{o.Start, l.ended(o)}
 	clean := o.Ended() && (o.Err == "" || o.Err == history.Taken || o.Err == history.Foreign || o.Err == history.Canceled)
-	switch waits := free && o.Way == history.Waiting; {
+	switch waits := free && l.waits(o); {
 	case waits && clean:
 		return nil
 	case waits:

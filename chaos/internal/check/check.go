@@ -51,6 +51,7 @@ const (
 	LossNotReported = "loss not reported"
 	TakenByNobody   = "taken by nobody"
 	WaiterSlept     = "waiter slept"
+	SetKept         = "set kept a lock for long"
 	OutOfOrder      = "out of order"
 	RegisterBack    = "register went back"
 	WriteLost       = "write of a holder was lost"
