@@ -52,6 +52,7 @@ const (
 	TakenByNobody   = "taken by nobody"
 	WaiterSlept     = "waiter slept"
 	SetKept         = "set kept a lock for long"
+	PassedOver      = "waiter passed over"
 	OutOfOrder      = "out of order"
 	RegisterBack    = "register went back"
 	WriteLost       = "write of a holder was lost"
@@ -97,7 +98,7 @@ func (l *lock) report(promise string, ops []*history.Op, format string, args ...
 func (h *History) Check(name string, r Rules) (violations []Violation, undecided int) {
 	l := h.lock(name, r)
 	for _, check := range []func(){
-		l.exclusion, l.slots, l.fences, l.outlived, l.lossReported, l.taken, l.slept, l.order, l.unexpected, l.holders, l.within,
+		l.exclusion, l.slots, l.fences, l.outlived, l.lossReported, l.taken, l.slept, l.passed, l.order, l.unexpected, l.holders, l.within,
 		l.registers, l.plain, l.strangers,
 	} {
 		check()
