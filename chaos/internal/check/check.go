@@ -54,6 +54,7 @@ const (
 	SetKept         = "set kept a lock for long"
 	PassedOver      = "waiter passed over"
 	OutOfOrder      = "out of order"
+	Endless         = "key without a TTL"
 	RegisterBack    = "register went back"
 	WriteLost       = "write of a holder was lost"
 	StrangerChanged = "stranger's key changed"

@@ -17,6 +17,7 @@ const reconnect = 2 * time.Second
 type History struct {
 	names  map[string][]*history.Op
 	faults []*history.Op
+	left   []*history.Op            // keys without a TTL
 	stalls map[string][]*history.Op // by client
 	downs  map[link][]span          // when a client had too few connections to a node
 	alive  map[string]int64         // the last sign of life of each client
@@ -39,6 +40,8 @@ func New(ops []*history.Op) *History {
 		switch {
 		case o.Kind == history.Fault:
 			h.faults = append(h.faults, o)
+		case o.Kind == history.Left:
+			h.left = append(h.left, o)
 		case o.Kind == history.Stall:
 			h.stalls[o.Client] = append(h.stalls[o.Client], o)
 		case o.Kind == history.Down || o.Kind == history.Up:

@@ -34,6 +34,9 @@ const (
 	Check Kind = "check" // the key of a Set is looked at, which its owner has not changed since [Node, Key, Value that was read]
 	Clear Kind = "clear" // the owner of a Set deletes it, with whatever is in it [Node, Key]
 
+	// What is on the servers at the end, when nobody holds or does anything.
+	Left Kind = "left" // a key without a TTL [Node, Key, What its type is, Value of a string]
+
 	// What was done to servers and clients, and what else they went through.
 	Fault Kind = "fault" // [What, Nodes, Clients]; without End it went on to the end
 	Stall Kind = "stall" // the process stood still, or had no CPU
@@ -107,7 +110,7 @@ type Op struct {
 	Key      string `json:"key,omitempty"`
 	Node     int    `json:"node,omitempty"`
 
-	What    string   `json:"what,omitempty"`
+	What    string   `json:"what,omitempty"`    // a Fault, or a type of keys
 	Nodes   []int    `json:"nodes,omitempty"`   // that the fault concerns; empty: none of them
 	Clients []string `json:"clients,omitempty"` // that the fault concerns: for a fault with Nodes too, the links between them; empty: all
 

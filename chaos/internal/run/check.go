@@ -71,6 +71,7 @@ func (w *World) check() (r Report, err error) {
 		r.Gap = max(r.Gap, time.Duration(got[i+1]-got[i]))
 	}
 	h := check.New(ops)
+	r.Violations = h.Endless()
 	for _, name := range h.Names() {
 		rules := kind.Of(w.Kinds, name).Rules
 		rules.Lease, rules.Timeout, rules.Guard = w.ttls[len(w.ttls)-1], nodeTimeout, w.guard()

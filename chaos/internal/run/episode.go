@@ -53,7 +53,7 @@ func (w *World) Episode(ctx context.Context, procedure *nemesis.Procedure) (Repo
 	stopRecording()
 	others.Wait()
 	w.nodes = m.Nodes
-	err = errors.Join(err, w.pause(), recorder.Close())
+	err = errors.Join(err, w.pause(), w.noteLeft(recorder), recorder.Close())
 	if err != nil {
 		return Report{}, err
 	}

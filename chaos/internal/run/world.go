@@ -61,6 +61,7 @@ type World struct {
 	dice     *rand.Rand
 	began    int64
 	episode  int
+	left     map[string]bool // keys without a TTL that were noted, by node and key
 	stderr   io.Writer
 
 	mu      sync.Mutex // held while clients are told something
@@ -72,7 +73,7 @@ type World struct {
 
 // Start starts servers and clients.
 func Start(ctx context.Context, c Config) (w *World, err error) {
-	w = &World{Config: c, dice: rand.New(rand.NewPCG(c.Seed, 1)), began: history.Now(), episode: c.Before, stderr: os.Stderr}
+	w = &World{Config: c, dice: rand.New(rand.NewPCG(c.Seed, 1)), began: history.Now(), episode: c.Before, left: map[string]bool{}, stderr: os.Stderr}
 	w.ttls = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}
 	if c.Durable {
 		w.ttls = append(w.ttls, 8*time.Second)
