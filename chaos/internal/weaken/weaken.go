@@ -17,6 +17,7 @@ import (
 var shared = []string{
 	"late-answer-ignored", "heal-across-connections", "detached-unknown", "majority-off-by-one", "heal-at-once", "last-come-first-served",
 	"waiter-forgotten", "loss-unnoticed", "first-unlock-releases", "number-for-two",
+	"patience-without-end", "want-never-sent",
 }
 
 // scripts is the file that has what servers get of the scripts.
@@ -37,6 +38,8 @@ var own = []mutation.Mutation{
 		File: "internal/quorum/slot.go", Was: "a.slots = true", Is: "a.slots = false"},
 	{Name: "one-slot-more", Rule: "a node grants as many locks as slots",
 		File: scripts, Was: "inside >= math.min(limit, most) then", Is: "inside > math.min(limit, most) then"},
+	{Name: "sharers-without-end", Rule: "what is kept of those who share a lock ends with the last of them",
+		File: scripts, Was: "redis.call('PEXPIREAT', sharers, ends)\n", Is: ""},
 	{Name: "no-quarantine", Rule: "a server that has restarted does not vote until all that it may have granted is over",
 		File: "internal/wire/guard.go", Was: "if g.why == nil && left == 0 {", Is: "if true {"},
 	{Name: "stale-fence-on-redis", Rule: "Redis refuses a write with a fence that is lower than the highest one",
