@@ -54,7 +54,7 @@ func crowd(ctx context.Context, w *client.Worker, name string) {
 			call.Options = append(call.Options, redlock.MaxWait(100*time.Millisecond))
 		}
 	}
-	brieflyHeld(ctx, w, name, call, 1, 50*time.Millisecond)
+	brieflyHeld(ctx, w, name, call, 3, 50*time.Millisecond)
 }
 
 // brieflyHeld takes a lock, relies on it for some steps, and releases it.
