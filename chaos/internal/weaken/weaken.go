@@ -38,7 +38,7 @@ var own = []mutation.Mutation{
 		File: "internal/quorum/slot.go", Was: "a.slots = true", Is: "a.slots = false"},
 	{Name: "one-slot-more", Rule: "a node grants as many locks as slots",
 		File: scripts, Was: "inside >= math.min(limit, most) then", Is: "inside > math.min(limit, most) then"},
-	{Name: "sharers-without-end", Rule: "what is kept of those who share a lock ends with the last of them",
+	{Name: "sharers-without-end", Rule: "the keys of a shared lock end with the last of its holders",
 		File: scripts, Was: "redis.call('PEXPIREAT', sharers, ends)\n", Is: ""},
 	{Name: "no-quarantine", Rule: "a server that has restarted does not vote until all that it may have granted is over",
 		File: "internal/wire/guard.go", Was: "if g.why == nil && left == 0 {", Is: "if true {"},
