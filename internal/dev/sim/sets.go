@@ -57,6 +57,8 @@ func (p *Plan) waitingSets(r *rand.Rand) {
 const (
 	// maxRaces is how many locks of each of its names others get at most, of that of which they get the fewest, while a set waits.
 	maxRaces = 40
+	// maxPassed is how many locks others get at most while one waits for a lock that sets want, too.
+	maxPassed = 64
 	// slack is how late something may happen: a round, and the timers.
 	slack = 2*nodeTimeout + 10*time.Millisecond
 )
@@ -158,18 +160,20 @@ func (w *world) checkSets() {
 	}
 }
 
-// checkSlowed checks for how long sets have kept one back that waits for a lock.
+// checkSlowed checks for how long sets have kept one back that waits for a lock, and how often.
 func (w *waiter) checkSlowed() {
 	c, n := w.queue.client, w.queue
 	if !c.plan.Steady || c.plan.Sets == 0 || w.set != nil {
 		return
 	}
-	others := c.wins[n.key] - w.wins + 1
+	others := c.wins[n.key] - w.wins
+	c.check(others <= maxPassed, "one that waits gets on beside sets", "client %d: waiter %d has waited for %d locks of %s",
+		c.number, w.number, others, n.key)
 	longest := time.Duration(0)
 	for _, s := range c.plan.Steps {
 		longest = max(longest, s.For)
 	}
-	most := time.Duration(others) * (2*longest + time.Duration(c.plan.Sets)*w.mostPatience()*3/2 + slack)
+	most := time.Duration(others+1) * (2*longest + time.Duration(c.plan.Sets)*w.mostPatience()*3/2 + slack)
 	c.check(c.now-w.at <= most, "a set slows others by its patience only", "client %d: waiter %d has waited %v for %s, which others have got %d times",
 		c.number, w.number, c.now-w.at, n.key, others)
 }
