@@ -27,13 +27,20 @@ import (
 // TTLs afterwards. Beside the real time that goes by, whole hours do at times.
 func TestKeyspace_UnderstandsSharersAsRedisDoes(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
+	s := onRedis(t, server)
+	s.run(server.URL(), 2000)
+	s.covers(44)
+}
+
+// onRedis compares with a real server.
+func onRedis(t *testing.T, server *testredis.Process) *sharing {
 	s := &sharing{T: t, do: server.Do, unit: 36 * time.Second, tolerance: 5 * time.Second}
 	s.pass = func(d time.Duration) {
 		for _, key := range s.all() {
 			s.age(key, d)
 		}
 	}
-	s.run(server.URL(), 2000)
+	return s
 }
 
 // Likewise of miniredis, to the millisecond: its clock stands still.
@@ -51,6 +58,12 @@ func TestKeyspace_UnderstandsSharersAsMiniredisDoes(t *testing.T) {
 		server.FastForward(d)
 	}
 	s.run("redis://"+server.Addr(), 3000)
+	s.covers(44)
+}
+
+func (s *sharing) covers(least int) {
+	s.Log(s.answers)
+	require.GreaterOrEqual(s, len(s.answers), least, "nearly every command has had every answer")
 }
 
 // sharing is a server, and a simulated one, in which keys are shared.
@@ -100,8 +113,6 @@ func (s *sharing) run(url string, steps int) {
 		s.step()
 		s.same()
 	}
-	s.Log(s.answers)
-	require.GreaterOrEqual(s, len(s.answers), 44, "nearly every command has had every answer")
 }
 
 // step does one thing to both.

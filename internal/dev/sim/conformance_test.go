@@ -31,54 +31,12 @@ func (b inbox) Reply(_ wire.Tag, reply *wire.Reply) { b <- *reply }
 func TestKeyspace_UnderstandsCommandsAsRedisDoes(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	server := testredis.Real(t, 1)[0]
-	nodes, err := pool.Open([]string{server.URL()}, pool.WithTimeout(20*time.Second))
-	require.NoError(t, err)
-	defer nodes[0].Close()
-	p := &pair{T: t, r: rand.New(rand.NewPCG(seed, 0)), server: server, node: (*node.Node)(nodes[0]), simulated: sim.NewKeyspace(), data: map[string]string{}}
-	answers := map[string]int{}
+	p := newPair(t, seed, testredis.Real(t, 1)[0])
 	for step := range 3000 {
-		key, token := fmt.Sprint("key-", p.r.IntN(3)), fmt.Sprint("token-", p.r.IntN(3))
-		ttl := time.Duration(1+p.r.IntN(4)) * time.Hour
-		p.what = fmt.Sprintf("step %d: %s, %s, %v", step, key, token, ttl)
-		switch n := p.r.IntN(22); n {
-		case 0: // the end of all TTLs
-			p.redis("FLUSHALL")
-			p.simulated.Flush()
-			p.now += 100 * time.Hour
-		case 1:
-			p.redis("SET", key, token)
-			p.simulated.Stray(key, token)
-		case 2: // a counter that was not used lately
-			number := uint64(p.time()) - uint64(p.r.IntN(2*int(time.Minute/time.Microsecond)))
-			p.redis("SET", counterOf(key), number, "PX", ttl.Milliseconds())
-			p.simulated.Count(key, number, ttl, p.now)
-		case 3:
-			p.observe(key)
-		case 4: // what is no counter, though Lua takes some of it for a number
-			p.data[key] = []string{"data", "0", "-1", "3.14", "1e15", "0012", "inf", "9007199254740993"}[p.r.IntN(8)]
-			p.redis("SET", counterOf(key), p.data[key])
-			p.simulated.CounterData(key)
-		case 6:
-			p.redis("DEL", key)
-			p.redis("RPUSH", key, "data")
-			p.simulated.Data(key, sim.NoTTL, p.now)
-			if p.r.IntN(2) == 0 {
-				p.redis("PEXPIRE", key, ttl.Milliseconds())
-				p.simulated.Data(key, ttl, p.now)
-			}
-		case 5:
-			answers[p.do(key, p.together(token, ttl))]++
-		default:
-			cmd := p.plain(key, token, ttl)
-			if n > 11 {
-				cmd = p.fenced(key, token, ttl)
-			}
-			answers[p.do(key, cmd)]++
-		}
+		p.step(step)
 	}
-	t.Log(answers)
-	require.GreaterOrEqual(t, len(answers), 33, "nearly every command has had every answer: there are 36")
+	t.Log(p.answers)
+	require.GreaterOrEqual(t, len(p.answers), 33, "nearly every command has had every answer: there are 36")
 }
 
 // pair is a real server and a simulated one.
@@ -92,6 +50,59 @@ type pair struct {
 	now       time.Duration     // no time goes by but when a key lapses
 	block     int64             // how many numbers the last acquire has asked for
 	what      string
+	answers   map[string]int
+}
+
+func newPair(t *testing.T, seed uint64, server *testredis.Process) *pair {
+	nodes, err := pool.Open([]string{server.URL()}, pool.WithTimeout(20*time.Second))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = nodes[0].Close() })
+	return &pair{
+		T: t, r: rand.New(rand.NewPCG(seed, 0)), server: server, node: (*node.Node)(nodes[0]), simulated: sim.NewKeyspace(),
+		data: map[string]string{}, answers: map[string]int{},
+	}
+}
+
+// step does one thing to both.
+func (p *pair) step(step int) {
+	key, token := fmt.Sprint("key-", p.r.IntN(3)), fmt.Sprint("token-", p.r.IntN(3))
+	ttl := time.Duration(1+p.r.IntN(4)) * time.Hour
+	p.what = fmt.Sprintf("step %d: %s, %s, %v", step, key, token, ttl)
+	switch n := p.r.IntN(22); n {
+	case 0: // the end of all TTLs
+		p.redis("FLUSHALL")
+		p.simulated.Flush()
+		p.now += 100 * time.Hour
+	case 1:
+		p.redis("SET", key, token)
+		p.simulated.Stray(key, token)
+	case 2: // a counter that was not used lately
+		number := uint64(p.time()) - uint64(p.r.IntN(2*int(time.Minute/time.Microsecond)))
+		p.redis("SET", counterOf(key), number, "PX", ttl.Milliseconds())
+		p.simulated.Count(key, number, ttl, p.now)
+	case 3:
+		p.observe(key)
+	case 4: // what is no counter, though Lua takes some of it for a number
+		p.data[key] = []string{"data", "0", "-1", "3.14", "1e15", "0012", "inf", "9007199254740993"}[p.r.IntN(8)]
+		p.redis("SET", counterOf(key), p.data[key])
+		p.simulated.CounterData(key)
+	case 6:
+		p.redis("DEL", key)
+		p.redis("RPUSH", key, "data")
+		p.simulated.Data(key, sim.NoTTL, p.now)
+		if p.r.IntN(2) == 0 {
+			p.redis("PEXPIRE", key, ttl.Milliseconds())
+			p.simulated.Data(key, ttl, p.now)
+		}
+	case 5:
+		p.answers[p.do(key, p.together(token, ttl))]++
+	default:
+		cmd := p.plain(key, token, ttl)
+		if n > 11 {
+			cmd = p.fenced(key, token, ttl)
+		}
+		p.answers[p.do(key, cmd)]++
+	}
 }
 
 func counterOf(key string) string { return "{" + key + "}:fence" }
