@@ -35,7 +35,7 @@ var fencingMutations = []Mutation{
 	{"data-raised", "nor does a release raise it as if it were a counter",
 		"internal/dev/sim/keyspace.go", "counted.number > 0 && counted.number < of {", "(counted.number > 0 || counted.foreign) && counted.number < of {"},
 	{"data-granted-over", "a node with somebody's data in the place of a counter grants nothing",
-		"internal/dev/sim/keyspace.go", "\tcase counted.foreign:\n\t\treturn uncounted\n\t}\n", "\t}\n"},
+		"internal/dev/sim/keyspace.go", "\tif counted.foreign {\n\t\treturn uncounted\n\t}\n", ""},
 	{"plain-lock-unseen", "a lock without a fencing token excludes those with one",
 		"internal/dev/sim/keyspace.go", "k.grant(c.Key, args, ok, ", "k.grant(c.Key, args, ok && held.number > 0, "},
 	{"counter-not-durable", "a node that comes back with its keys comes back with its counters",

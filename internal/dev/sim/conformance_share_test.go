@@ -27,14 +27,14 @@ import (
 // TTLs afterwards. Beside the real time that goes by, whole hours do at times.
 func TestKeyspace_UnderstandsSharersAsRedisDoes(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
-	s := onRedis(t, server)
+	s := onRedis(t, server, nil)
 	s.run(server.URL(), 2000)
 	s.covers(44)
 }
 
 // onRedis compares with a real server.
-func onRedis(t *testing.T, server *testredis.Process) *sharing {
-	s := &sharing{T: t, do: server.Do, unit: 36 * time.Second, tolerance: 5 * time.Second}
+func onRedis(t *testing.T, server *testredis.Process, f *refuser) *sharing {
+	s := &sharing{T: t, refuser: f, do: server.Do, unit: 36 * time.Second, tolerance: 5 * time.Second}
 	s.pass = func(d time.Duration) {
 		for _, key := range s.all() {
 			s.age(key, d)
@@ -69,6 +69,7 @@ func (s *sharing) covers(least int) {
 // sharing is a server, and a simulated one, in which keys are shared.
 type sharing struct {
 	*testing.T
+	*refuser
 	r         *rand.Rand
 	node      *node.Node
 	do        func(command string, args ...any) (any, error)
@@ -299,13 +300,15 @@ func (s *sharing) age(key string, d time.Duration) {
 
 // send has both carry out a command.
 func (s *sharing) send(c *wire.Command) {
-	replies := make(inbox, 1)
+	script, replies := s.carrier(c), make(inbox, 1)
+	s.begin(s.T, s.r, s.simulated)
 	require.NoError(s.T, s.node.Send(time.Now(), c, replies, wire.Tag{}))
-	reply, simulated := <-replies, s.simulated.Do(c, s.now, 0)
+	reply, simulated := <-replies, s.simulated.Do(c, script, s.now, 0)
 	what := sim.Does(c)
 	if slices.Contains(c.Args, "|slots") {
 		what += " with slots"
 	}
+	s.end(s.T, s.simulated, what, c, &simulated)
 	s.what += ", " + what
 	s.equal(&reply, &simulated)
 	require.Len(s, simulated.Each, len(reply.Each), s.what)
@@ -318,6 +321,7 @@ func (s *sharing) send(c *wire.Command) {
 func (s *sharing) equal(reply, simulated *wire.Reply) {
 	require.Equal(s, reply.Answer, simulated.Answer, "%s: %v, %v", s.what, reply.Err, simulated.Err)
 	require.Equal(s, reply.Same, simulated.Same, s.what)
+	require.Equal(s, codeOf(reply.Err), codeOf(simulated.Err), "%s: %v, %v", s.what, reply.Err, simulated.Err)
 	require.Equal(s, reply.Value, simulated.Value, s.what)
 	require.Equal(s, reply.Number(), simulated.Number(), s.what)
 	s.left(reply.TTL, simulated.TTL)

@@ -31,7 +31,7 @@ func (b inbox) Reply(_ wire.Tag, reply *wire.Reply) { b <- *reply }
 func TestKeyspace_UnderstandsCommandsAsRedisDoes(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	p := newPair(t, seed, testredis.Real(t, 1)[0])
+	p := newPair(t, seed, testredis.Real(t, 1)[0], nil)
 	for step := range 3000 {
 		p.step(step)
 	}
@@ -42,6 +42,7 @@ func TestKeyspace_UnderstandsCommandsAsRedisDoes(t *testing.T) {
 // pair is a real server and a simulated one.
 type pair struct {
 	*testing.T
+	*refuser
 	r         *rand.Rand
 	server    *testredis.Process
 	node      *node.Node
@@ -53,12 +54,12 @@ type pair struct {
 	answers   map[string]int
 }
 
-func newPair(t *testing.T, seed uint64, server *testredis.Process) *pair {
-	nodes, err := pool.Open([]string{server.URL()}, pool.WithTimeout(20*time.Second))
+func newPair(t *testing.T, seed uint64, server *testredis.Process, f *refuser) *pair {
+	nodes, err := pool.Open([]string{f.urlOf(server)}, pool.WithTimeout(20*time.Second))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = nodes[0].Close() })
 	return &pair{
-		T: t, r: rand.New(rand.NewPCG(seed, 0)), server: server, node: (*node.Node)(nodes[0]), simulated: sim.NewKeyspace(),
+		T: t, refuser: f, r: rand.New(rand.NewPCG(seed, 0)), server: server, node: (*node.Node)(nodes[0]), simulated: sim.NewKeyspace(),
 		data: map[string]string{}, answers: map[string]int{},
 	}
 }
@@ -66,7 +67,8 @@ func newPair(t *testing.T, seed uint64, server *testredis.Process) *pair {
 // step does one thing to both.
 func (p *pair) step(step int) {
 	key, token := fmt.Sprint("key-", p.r.IntN(3)), fmt.Sprint("token-", p.r.IntN(3))
-	ttl := time.Duration(1+p.r.IntN(4)) * time.Hour
+	// No TTL is what another has left: the server's clock goes on.
+	ttl := time.Duration(1+p.r.IntN(4))*time.Hour + time.Duration(step)*time.Second
 	p.what = fmt.Sprintf("step %d: %s, %s, %v", step, key, token, ttl)
 	switch n := p.r.IntN(22); n {
 	case 0: // the end of all TTLs
@@ -216,8 +218,8 @@ func (p *pair) together(token string, ttl time.Duration) *wire.Command {
 
 // do carries out a command on both and compares. It returns what was answered to what.
 func (p *pair) do(key string, cmd *wire.Command) string {
-	before := p.time()
-	replies := make(inbox, 1)
+	before, script, replies := p.time(), p.carrier(cmd), make(inbox, 1)
+	p.begin(p.T, p.r, p.simulated)
 	require.NoError(p.T, p.node.Send(time.Now(), cmd, replies, wire.Tag{}))
 	reply := <-replies
 	// What the server's clock has shown meanwhile can be seen from what it counts.
@@ -232,7 +234,8 @@ func (p *pair) do(key string, cmd *wire.Command) string {
 	}
 	what := sim.Does(cmd)
 	p.what += ", " + what
-	simulated := p.simulated.Do(cmd, p.now, wall)
+	simulated := p.simulated.Do(cmd, script, p.now, wall)
+	p.end(p.T, p.simulated, what, cmd, &simulated)
 	p.equal(&reply, &simulated)
 	require.Len(p, simulated.Each, len(reply.Each), p.what)
 	for i := range reply.Each {
@@ -246,6 +249,7 @@ func (p *pair) do(key string, cmd *wire.Command) string {
 func (p *pair) equal(reply, simulated *wire.Reply) {
 	require.Equal(p, reply.Answer, simulated.Answer, "%s: %v, %v", p.what, reply.Err, simulated.Err)
 	require.Equal(p, reply.Number(), simulated.Number(), p.what)
+	require.Equal(p, codeOf(reply.Err), codeOf(simulated.Err), "%s: %v, %v", p.what, reply.Err, simulated.Err)
 	for _, reason := range []error{nodeerr.ErrAbsent, nodeerr.ErrHeld, nodeerr.ErrNoExpiry, nodeerr.ErrForeign, nodeerr.ErrRecreated, form.ErrOthersHeld} {
 		require.Equal(p, errors.Is(reply.Err, reason), errors.Is(simulated.Err, reason), "%s: %v, %v", p.what, reply.Err, simulated.Err)
 	}
@@ -256,7 +260,7 @@ const tolerance = float64(30 * time.Minute)
 func (p *pair) observe(key string) {
 	replies := make(inbox, 1)
 	require.NoError(p.T, p.node.Send(time.Now(), form.Exclusive{}.Observe(key), replies, wire.Tag{}))
-	reply, simulated := <-replies, p.simulated.Do(form.Exclusive{}.Observe(key), p.now, 0)
+	reply, simulated := <-replies, p.simulated.Do(form.Exclusive{}.Observe(key), nil, p.now, 0)
 	require.Equal(p, reply.Answer, simulated.Answer, "observation of %s", key)
 	require.Equal(p, reply.Value, simulated.Value)
 	require.Equal(p, errors.Is(simulated.Err, nodeerr.ErrForeign), errors.Is(reply.Err, nodeerr.ErrForeign))
@@ -315,7 +319,7 @@ func TestKeyspace_KeyLapsesWhenARealOneDoes(t *testing.T) {
 	simulated := sim.NewKeyspace()
 	cmd := new(wire.Command)
 	form.Exclusive{}.Acquire(cmd, form.ID{Key: "key", Token: "token"}, form.Ask{TTL: 100 * time.Millisecond})
-	require.Equal(t, quorum.Yes, simulated.Do(cmd, 0, 0).Answer)
+	require.Equal(t, quorum.Yes, simulated.Do(cmd, nil, 0, 0).Answer)
 	token, _, _ := simulated.Left("key", 100*time.Millisecond)
 	require.Equal(t, "token", token)
 	token, _, _ = simulated.Left("key", 101*time.Millisecond)

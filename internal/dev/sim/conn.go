@@ -19,6 +19,9 @@ type message struct {
 	before  *conn               // nil means none
 }
 
+// proves reports whether it has what proves the rights of the user before a command that takes a lock.
+func (m *message) proves() bool { return m.cmd.Proof != nil && m.script == m.cmd.Proof }
+
 // conn is one connection: what goes in on one side comes out on the other in the same
 // order, later or never.
 type conn struct {

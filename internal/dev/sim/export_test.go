@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -29,9 +30,10 @@ func Does(c *wire.Command) string {
 }
 
 // Do carries out a command at an instant: now in whole milliseconds, for TTLs, and wall in microseconds,
-// for numbers.
-func (k *Keyspace) Do(c *wire.Command, now time.Duration, wall int64) wire.Reply {
-	v := k.do(c, now, wall)
+// for numbers. The script is that which carries it out: its own, or its Proof.
+func (k *Keyspace) Do(c *wire.Command, script *wire.Script, now time.Duration, wall int64) wire.Reply {
+	m := message{order: order{cmd: c}, script: script}
+	v := k.do(c, m.proves(), now, wall)
 	return c.Reply(&v)
 }
 
@@ -109,7 +111,9 @@ func (k *Keyspace) Entries(key string, now time.Duration) (left map[string]time.
 // Enter adds an entry, and has the key of the entries end with it, unless the key has somebody's data.
 func (k *Keyspace) Enter(key, member string, ttl, now time.Duration) {
 	_, ok := k.get(wanted(key), now)
-	k.enter(wanted(key), k.entriesAt(wanted(key), ok, now), member, now+ttl)
+	z := k.entriesAt(wanted(key), ok, now)
+	k.enter(wanted(key), z, member, now+ttl)
+	k.endsWith(wanted(key), z, member)
 }
 
 // Give leaves a key with a TTL, whatever was there.
@@ -164,3 +168,15 @@ func Meant(p Plan, lines []string) (meant []string) {
 	}
 	return meant
 }
+
+// Commands are all commands that scripts come to.
+func Commands() []string { return slices.Clone(commands) }
+
+// Refuse has scripts end where they come to a command.
+func (k *Keyspace) Refuse(command string) { k.forbidden = command }
+
+// Fill makes the server full.
+func (k *Keyspace) Fill() { k.full = true }
+
+// Permit ends that.
+func (k *Keyspace) Permit() { k.rights = rights{} }

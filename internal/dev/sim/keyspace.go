@@ -85,6 +85,7 @@ type keyspace struct {
 	counters map[string]counter
 	sharers  map[string]*sharers
 	changed  func(key string) // called after each change; nil means nobody
+	rights
 }
 
 // clone returns a copy, as a replica has it that gets nothing any more.
@@ -152,8 +153,21 @@ func (k *keyspace) count(key string, now time.Duration) counter {
 	return k.counters[key]
 }
 
-// do carries out a command. wall is what TIME returns, in microseconds since 1970.
-func (k *keyspace) do(c *wire.Command, now time.Duration, wall int64) wire.Value {
+// do carries out a command, with what proves the rights of the user before it or without that. wall is what TIME returns, in
+// microseconds since 1970.
+func (k *keyspace) do(c *wire.Command, proves bool, now time.Duration, wall int64) wire.Value {
+	k.wrote = false
+	return outcome(func() wire.Value {
+		if proves {
+			_, exists := k.get(c.Key, now)
+			k.prove(exists)
+		}
+		return k.run(c, now, wall)
+	})
+}
+
+// run runs the script of a command: it comes to the commands that are in there in their order.
+func (k *keyspace) run(c *wire.Command, now time.Duration, wall int64) wire.Value {
 	switch {
 	case c.Keys() != nil:
 		return k.grantAll(c, now, wall)
@@ -164,6 +178,12 @@ func (k *keyspace) do(c *wire.Command, now time.Duration, wall int64) wire.Value
 	}
 	held, ok := k.get(c.Key, now)
 	what, args, fenced := does(c), c.Args, c.Second != ""
+	switch {
+	case what != acquire:
+		k.call("GETRANGE")
+	case !fenced:
+		k.call("SET")
+	}
 	switch {
 	case what == acquire && fenced:
 		return k.grant(c.Key, args, ok, now, wall)
@@ -176,6 +196,10 @@ func (k *keyspace) do(c *wire.Command, now time.Duration, wall int64) wire.Value
 		return k.extendFenced(c.Key, args, held, ok, now, wall)
 	case what == extend:
 		return k.extend(c.Key, args[0], 0, millis(args[1]), held, ok, now)
+	case what == observe:
+		k.call("PTTL")
+	}
+	switch {
 	case what == observe && !ok:
 		return null
 	case what == observe && held.foreign:
@@ -192,8 +216,13 @@ func (k *keyspace) do(c *wire.Command, now time.Duration, wall int64) wire.Value
 	exactly := ok && held.token == name && held.number == of && (of > 0 || !fenced)
 	if fenced && what != raise && !exactly {
 		if counted := k.count(c.Key, now); counted.number > 0 && counted.number < of {
-			k.counters[c.Key] = counter{number: of, expires: counted.expires}
+			if _, may := k.pcall("INCRBY"); may {
+				k.counters[c.Key] = counter{number: of, expires: counted.expires}
+			}
 		}
+	}
+	if keeps := what == heal || what == raise; keeps && !held.foreign || !keeps && !exactly {
+		k.call("PTTL")
 	}
 	switch ours := exactly || fenced && ok && held.token == name && held.number > 0; {
 	case ok && held.foreign && (held.forever || what == heal || what == raise):
@@ -209,6 +238,7 @@ func (k *keyspace) do(c *wire.Command, now time.Duration, wall int64) wire.Value
 	case !ours:
 		return number(-1)
 	}
+	k.call("DEL")
 	k.set(c.Key, nil)
 	return number(1)
 }
@@ -266,33 +296,49 @@ func (k *keyspace) grant(key string, args []string, held bool, now time.Duration
 	if len(args) > 5 {
 		block = whole(args[5])
 	}
-	counted := k.count(key, now)
-	switch {
-	case block > form.MaxBlock:
+	if block > form.MaxBlock {
 		return refused
-	case counted.foreign:
+	}
+	k.call("GETRANGE")
+	counted := k.count(key, now)
+	if counted.foreign {
 		return uncounted
 	}
 	granted := int64(counted.number) + block
 	forward := advance || granted <= estimate-off
 	if forward {
+		k.call("TIME")
 		begin := wall
 		if estimate-wall <= off && wall-estimate <= off {
 			begin = estimate
 		}
 		granted = max(granted, begin+block, floor+block)
 	}
+	if granted >= maxNumber {
+		return refused
+	}
+	if k.call("SET"); held {
+		return null
+	}
+	k.set(key, &entry{token: args[0], number: uint64(granted), expires: now + ttl})
+	command := "INCRBY"
+	if forward {
+		command = "SET"
+	}
+	if why, may := k.pcall(command); !may {
+		k.call("DEL")
+		k.set(key, nil)
+		return why
+	}
+	counted.number = uint64(granted)
+	k.counters[key] = counted
+	if block > 1 && !forward {
+		k.call("PEXPIRE")
+	}
 	if forward || block > 1 {
 		counted.expires = now + ttl + keep
 	}
-	switch {
-	case granted >= maxNumber:
-		return refused
-	case held:
-		return null
-	}
-	k.counters[key] = counter{number: uint64(granted), expires: counted.expires}
-	k.set(key, &entry{token: args[0], number: uint64(granted), expires: now + ttl})
+	k.counters[key] = counted
 	return number(granted)
 }
 
@@ -300,6 +346,7 @@ func (k *keyspace) grant(key string, args []string, held bool, now time.Duration
 func (k *keyspace) grantAll(c *wire.Command, now time.Duration, wall int64) wire.Value {
 	keys, args, there, granted := locks(c), c.Args[1+len(c.Keys()):], []wire.Value(nil), []wire.Value(nil)
 	for i, key := range keys {
+		k.call("PTTL")
 		if _, ok := k.get(key, now); ok {
 			there = append(there, number(-int64(i+1)))
 		}
@@ -309,13 +356,17 @@ func (k *keyspace) grantAll(c *wire.Command, now time.Duration, wall int64) wire
 	}
 	for i, key := range keys {
 		if !fenced(c) {
+			k.call("SET")
 			k.set(key, &entry{token: args[0], expires: now + millis(args[1])})
 			continue
 		}
-		v := k.grant(key, append(args[:4:4], args[4+i]), false, now, wall)
+		v := outcome(func() wire.Value { return k.grant(key, append(args[:4:4], args[4+i]), false, now, wall) })
 		if v.Kind != ':' {
-			for _, before := range keys[:i] {
-				k.set(before, nil)
+			for _, key := range keys[:i+1] {
+				k.call("DEL")
+				if _, set := k.keys[key]; set {
+					k.set(key, nil)
+				}
 			}
 			return v
 		}
@@ -338,8 +389,11 @@ func (k *keyspace) raise(key string, args []string, held entry, now time.Duratio
 	case counted.number == 0:
 		return number(0)
 	}
-	held.number = uint64(whole(args[2]))
-	k.counters[key] = counter{number: max(counted.number, held.number), expires: counted.expires}
+	if held.number = uint64(whole(args[2])); counted.number < held.number {
+		k.call("INCRBY")
+		k.counters[key] = counter{number: held.number, expires: counted.expires}
+	}
+	k.call("SET")
 	k.set(key, &held)
 	return number(1)
 }
@@ -353,6 +407,16 @@ func (k *keyspace) extend(key, name string, of uint64, ttl time.Duration, held e
 		return number(-1)
 	}
 	longer := !ok || held.forever || held.expires-now < ttl
+	same := ok && held.number == of
+	if ok {
+		k.call("PTTL")
+	}
+	switch {
+	case !same:
+		k.call("SET")
+	case longer:
+		k.call("PEXPIRE")
+	}
 	if longer {
 		held = entry{expires: now + ttl}
 	}
@@ -360,6 +424,7 @@ func (k *keyspace) extend(key, name string, of uint64, ttl time.Duration, held e
 	if longer || of > 0 {
 		k.set(key, &held)
 	}
+	k.call("PTTL")
 	if !ok {
 		return number(2)
 	}
@@ -370,13 +435,24 @@ func (k *keyspace) extend(key, name string, of uint64, ttl time.Duration, held e
 func (k *keyspace) extendFenced(key string, args []string, held entry, ok bool, now time.Duration, wall int64) wire.Value {
 	name, of, ttl, keep := args[0], uint64(whole(args[1])), millis(args[2]), millis(args[3])
 	counted := k.count(key, now)
+	if !ok {
+		k.call("PTTL")
+	}
 	switch {
 	case ok && (held.foreign || held.token != name || held.number == 0):
 	case !ok && counted.foreign:
 		return number(-4)
 	case !counted.foreign && (counted.number > 0 || !ok):
-		if counted.number == 0 {
+		switch {
+		case counted.number == 0:
+			k.call("TIME", "SET")
 			counted.number = uint64(wall)
+		case counted.number < of:
+			k.call("SET")
+		case counted.expires < now+ttl+keep:
+			k.call("PTTL", "PEXPIRE")
+		default:
+			k.call("PTTL")
 		}
 		if counted.number < of {
 			counted = counter{number: of}

@@ -117,7 +117,7 @@ func (s *server) carryOut(c *conn, m message) wire.Value {
 	}
 	found.own, found.in = s.sharer(key, cmd.Token, s.now())
 	before := s.entries(cmd)
-	v := s.do(cmd, s.now(), s.clock.Now().UnixMicro())
+	v := s.do(cmd, m.proves(), s.now(), s.clock.Now().UnixMicro())
 	if m.track {
 		s.track(c, key)
 		if cmd.Script == form.Scripts["share_look"] && !looksFor(cmd) {
@@ -410,7 +410,7 @@ func (s *server) echo(c *conn, cmd *wire.Command) {
 	life := s.life
 	s.after(time.Duration(chance>>8%60_000)*time.Microsecond, func() {
 		if s.up && s.life == life && s.world.now >= s.frozen {
-			v := s.do(cmd, s.now(), s.clock.Now().UnixMicro())
+			v := s.do(cmd, false, s.now(), s.clock.Now().UnixMicro())
 			s.log("node %d: acquire of %s once more: %v", s.number, cmd.Token, cmd.Reply(&v).Answer)
 		}
 	})

@@ -87,15 +87,20 @@ func (z *sharers) last() (at time.Duration, is bool) {
 	return at, is
 }
 
-// gone takes out those whose time is over, or all if the key was not there, and returns them.
+// gone returns those whose time is over, or all if the key was not there.
 func (z *sharers) gone(marked bool, now time.Duration) (gone []string) {
 	for token, e := range z.in {
 		if !marked || e.expires < now {
 			gone = append(gone, token)
 		}
 	}
-	z.leave(gone...)
 	return gone
+}
+
+// clear takes out all.
+func (z *sharers) clear() {
+	clear(z.in)
+	z.leave()
 }
 
 // living counts those whose time is not over.
@@ -147,6 +152,9 @@ func (k *keyspace) share(c *wire.Command, now time.Duration) wire.Value {
 	held, ok := k.get(c.Key, now)
 	marked := ok && held.token == args[0]
 	what := does(c)
+	if k.call("GETRANGE"); !marked {
+		k.call("PTTL")
+	}
 	switch {
 	case marked:
 	case !ok && what != acquire && what != extend:
@@ -162,6 +170,7 @@ func (k *keyspace) share(c *wire.Command, now time.Duration) wire.Value {
 	if form.KindOf(v.mark).HasSlots() {
 		v.slots = k.shared(slots(c.Key), now)
 	}
+	k.call("TIME")
 	switch what {
 	case acquire:
 		return v.enter(args[1] != "", args[2], millis(args[3]), args[4:])
@@ -171,19 +180,33 @@ func (k *keyspace) share(c *wire.Command, now time.Duration) wire.Value {
 	return v.leave(args[1], args[2:])
 }
 
+// check comes to the commands that read who is in, and who is the last.
+func (v *visit) check() {
+	if v.call("ZREVRANGE"); v.slots != nil {
+		v.call("ZCARD", "ZCOUNT")
+	}
+}
+
 // purge takes out those whose time is over, with their slots, or all if the key was not there.
 func (v *visit) purge() {
-	if v.slots != nil && !v.marked {
-		v.slots.gone(false, v.now)
-	}
 	gone := v.who.gone(v.marked, v.now)
 	if v.slots != nil {
-		v.slots.leave(gone...)
+		switch v.call("ZRANGEBYSCORE"); {
+		case !v.marked:
+			v.call("ZREMRANGEBYSCORE")
+			v.slots.clear()
+		case len(gone) > 0:
+			v.call("ZREM")
+			v.slots.leave(gone...)
+		}
 	}
+	v.call("ZREMRANGEBYSCORE")
+	v.who.leave(gone...)
 }
 
 // enter carries out an acquire.
 func (v *visit) enter(pass bool, token string, ttl time.Duration, of []string) wire.Value {
+	v.call("ZRANGEBYSCORE")
 	first, ours := v.lowest(v.key, v.mark, pass, v.now)
 	switch {
 	case !ours:
@@ -191,6 +214,8 @@ func (v *visit) enter(pass bool, token string, ttl time.Duration, of []string) w
 	case first.limit == 0:
 		return number(0)
 	}
+	v.check()
+	v.call("ZSCORE")
 	if _, in := v.who.in[token]; in {
 		return number(-1)
 	}
@@ -204,6 +229,10 @@ func (v *visit) enter(pass bool, token string, ttl time.Duration, of []string) w
 			return number(0)
 		}
 	}
+	v.call("ZADD", "ZREM") // which change nothing, and neither do those that follow
+	if !v.marked {
+		v.call("PEXPIREAT", "DEL")
+	}
 	v.purge()
 	if v.slots != nil {
 		if n := len(v.who.in); n != len(v.slots.in) || int64(n) >= limit {
@@ -211,6 +240,7 @@ func (v *visit) enter(pass bool, token string, ttl time.Duration, of []string) w
 		}
 		slot = v.slots.free(limit, start)
 	}
+	v.begin(ttl)
 	v.who.in[token] = entry{token: token, expires: v.now + ttl}
 	if v.slots != nil {
 		v.slots.in[token] = entry{token: token, number: uint64(1 + slot)}
@@ -233,27 +263,31 @@ func (z *sharers) free(limit, start int64) int64 {
 
 // stay carries out an extension.
 func (v *visit) stay(token string, ttl time.Duration, of []string) wire.Value {
+	v.check()
 	v.purge()
+	v.call("ZSCORE")
 	e, here := v.who.in[token]
-	longer := !here || e.expires < v.now+ttl
+	longer, slot, at := !here || e.expires < v.now+ttl, int64(0), true
 	if v.slots != nil {
 		if len(of) == 0 {
 			return refused
 		}
-		slot := whole(of[0])
-		if at := v.slots.in[token].number == uint64(1+slot); !at {
-			if v.slots.taken(slot, slot) > 0 {
-				return number(-1)
-			}
-			v.slots.in[token] = entry{token: token, number: uint64(1 + slot)}
-			here = false
+		slot = whole(of[0])
+		if at = v.slots.in[token].number == uint64(1+slot); !at && v.slots.taken(slot, slot) > 0 {
+			return number(-1)
 		}
+	}
+	if v.begin(ttl); longer || !at {
+		v.call("ZADD")
+	}
+	if !at {
+		v.slots.in[token] = entry{token: token, number: uint64(1 + slot)}
 	}
 	if longer {
 		v.who.in[token] = entry{token: token, expires: v.now + ttl}
 	}
 	code := int64(2)
-	if here {
+	if here && at {
 		code = 1
 	}
 	if !v.keep(ttl) {
@@ -262,12 +296,18 @@ func (v *visit) stay(token string, ttl time.Duration, of []string) wire.Value {
 	return number(code)
 }
 
+// begin makes the mark, if the key is not there.
+func (v *visit) begin(ttl time.Duration) {
+	if !v.marked {
+		v.call("SET")
+		v.set(v.key, &entry{token: v.mark, expires: v.now + ttl})
+	}
+}
+
 // keep has the sharers stay for as long as the last of them needs, and a quarter more; and the mark, if the TTL of the one who has come is not
 // shorter than what it has left. It reports whether it has changed the key.
 func (v *visit) keep(ttl time.Duration) (changed bool) {
-	if !v.marked {
-		v.set(v.key, &entry{token: v.mark, forever: true})
-	}
+	v.call("PTTL", "PEXPIREAT")
 	last, _ := v.who.last()
 	left := v.pttl(v.key, v.now)
 	ends := v.now + max(longer(last-v.now), time.Duration(left)*time.Millisecond)
@@ -287,10 +327,11 @@ func longer(need time.Duration) time.Duration {
 
 // until sets when the mark and the sharers end.
 func (v *visit) until(ends time.Duration) {
+	v.call("PEXPIREAT")
 	if ends <= v.now { // PEXPIREAT deletes a key then
 		v.set(v.key, nil)
-		v.who.gone(false, v.now)
-		v.slots.gone(false, v.now)
+		v.who.clear()
+		v.slots.clear()
 		return
 	}
 	v.set(v.key, &entry{token: v.mark, expires: ends})
@@ -307,8 +348,11 @@ func (v *visit) beside(ends time.Duration) {
 
 // leave carries out a release.
 func (v *visit) leave(token string, at []string) wire.Value {
+	v.check()
+	v.call("ZSCORE", "PTTL")
 	z := v.who
 	if last, is := z.last(); token == "" && (!is || last < v.now) {
+		v.call("DEL")
 		v.set(v.key, nil)
 		return number(1)
 	}
@@ -320,6 +364,9 @@ func (v *visit) leave(token string, at []string) wire.Value {
 			return number(0)
 		}
 		slotless = !has
+	}
+	if in || v.slots != nil {
+		v.call("ZREM")
 	}
 	z.leave(token)
 	if v.slots != nil {
@@ -334,6 +381,7 @@ func (v *visit) leave(token string, at []string) wire.Value {
 	code := int64(1)
 	switch {
 	case !is || need < 0:
+		v.call("DEL")
 		v.set(v.key, nil)
 	case cut:
 		v.until(v.now + longer(need))
@@ -350,16 +398,23 @@ func (v *visit) leave(token string, at []string) wire.Value {
 
 // lookAt carries out an observation.
 func (k *keyspace) lookAt(key string, args []string, now time.Duration) wire.Value {
-	by, left := asks{}, int64(0)
+	by, left, all := asks{}, int64(0), len(args) > 4
+	k.call("TIME")
 	if args[2] == "" {
-		ours := false
-		if by, ours = k.lowest(key, args[0], args[1] != "", now); !ours && len(args) < 5 {
-			return foreign
+		why, may := k.pcall("ZRANGEBYSCORE")
+		ours := may
+		if may {
+			by, ours = k.lowest(key, args[0], args[1] != "", now)
+			why = foreign
+		}
+		if !ours && !all {
+			return why
 		}
 		if by.entry != "" {
 			left = (by.ends - now).Milliseconds()
 		}
 	}
+	k.call("GETRANGE", "PTTL")
 	held, ok := k.get(key, now)
 	in, own, slot := []entry(nil), int64(-1), int64(-1)
 	slotOf := func(token string) int64 {
@@ -372,6 +427,11 @@ func (k *keyspace) lookAt(key string, args []string, now time.Duration) wire.Val
 	case held.foreign:
 		return held.data(now)
 	case ok && held.token == args[0]:
+		k.call("ZREVRANGE")
+		if form.KindOf(args[0]).HasSlots() {
+			k.call("ZCARD")
+		}
+		k.call("ZCOUNT", "ZRANGEBYSCORE", "ZSCORE")
 		for _, e := range k.shared(key, now).in {
 			if e.expires >= now {
 				in = append(in, e)
@@ -399,7 +459,7 @@ func (k *keyspace) lookAt(key string, args []string, now time.Duration) wire.Val
 		entry = wire.Value{Kind: '$', Text: []byte(by.entry)}
 	}
 	items := []wire.Value{text, number(k.pttl(key, now)), entry, number(left), number(int64(len(in))), number(first), number(own), number(slot)}
-	if len(args) > 4 {
+	if all {
 		from := min(int(whole(args[4])), len(in))
 		for _, e := range in[from:min(from+int(whole(args[3])), len(in))] {
 			items = append(items, wire.Value{Kind: '$', Text: []byte(e.token)}, number((e.expires - now).Milliseconds()), number(slotOf(e.token)))

@@ -17,14 +17,14 @@ func TestShared_AReleaseEndsASlotAtWhateverSlotItIs(t *testing.T) {
 	node, slots, m := sim.NewKeyspace(), form.Shared{Kind: form.KindSlot, Slots: 3}, form.ID{Key: "name", Token: "a.1"}
 	c := new(wire.Command)
 	slots.Acquire(c, m, form.Ask{TTL: time.Hour, Start: 2})
-	reply := node.Do(c, 0, 0)
+	reply := node.Do(c, nil, 0, 0)
 	require.Equal(t, uint64(3), reply.Number())
 
 	m.Number = 1
 	slots.TakeBack(c, m, 1)
-	require.Equal(t, quorum.No, node.Do(c, 0, 0).Answer, "what is taken back is a slot")
+	require.Equal(t, quorum.No, node.Do(c, nil, 0, 0).Answer, "what is taken back is a slot")
 	slots.Release(c, m, time.Hour)
-	require.Equal(t, quorum.Yes, node.Do(c, 0, 0).Answer)
+	require.Equal(t, quorum.Yes, node.Do(c, nil, 0, 0).Answer)
 	left, _ := node.Shared("name", 0)
 	require.Empty(t, left)
 }

@@ -23,34 +23,51 @@ func wanted(key string) string { return "{" + key + "}:wanted" }
 // wants carries out a command of one that waits. The entries are kept as sharers of the key that they are under.
 func (k *keyspace) wants(c *wire.Command, now time.Duration) wire.Value {
 	held, ok := k.get(c.Key, now)
+	if does(c) == unwant {
+		k.call("ZREM")
+	} else {
+		k.call("TIME", "ZRANGEBYSCORE")
+	}
 	if ok && held.token != asking {
 		return foreign
 	}
 	z := k.entriesAt(c.Key, ok, now)
 	if does(c) == unwant {
-		_, in := z.in[c.Token]
-		if !in {
-			return number(0)
-		}
-		delete(z.in, c.Token)
-		if len(z.in) > 0 {
-			k.set(c.Key, &held)
-		} else {
-			k.set(c.Key, nil)
-		}
-		return number(1)
+		return k.unwant(c.Key, z, c.Token)
 	}
 	for entry := range z.in {
 		if entryOf.FindStringSubmatch(entry) == nil {
 			return foreign
 		}
 	}
+	k.call("ZADD")
+	k.enter(c.Key, z, c.Token, now+millis(c.Args[1]))
+	if why, may := k.pcall("PEXPIRE"); !may {
+		k.call("ZREM")
+		k.unwant(c.Key, z, c.Token)
+		return why
+	}
+	k.endsWith(c.Key, z, c.Token)
+	k.call("ZREMRANGEBYSCORE")
 	for entry, e := range z.in {
 		if e.expires < now || e.expires > now+maxWant {
 			delete(z.in, entry)
 		}
 	}
-	k.enter(c.Key, z, c.Token, now+millis(c.Args[1]))
+	return number(1)
+}
+
+// unwant takes an entry out.
+func (k *keyspace) unwant(wanted string, z *sharers, member string) wire.Value {
+	if _, in := z.in[member]; !in {
+		return number(0)
+	}
+	delete(z.in, member)
+	if held := k.keys[wanted]; len(z.in) > 0 {
+		k.set(wanted, &held)
+	} else {
+		k.set(wanted, nil)
+	}
 	return number(1)
 }
 
@@ -62,11 +79,18 @@ func (k *keyspace) entriesAt(wanted string, is bool, now time.Duration) *sharers
 	return k.shared(wanted, now)
 }
 
-// enter adds an entry, and has the key of the entries end with it.
+// enter adds an entry.
 func (k *keyspace) enter(wanted string, z *sharers, member string, ends time.Duration) {
 	z.in[member] = entry{token: member, expires: ends}
-	z.expires, z.forever = ends, false
-	k.set(wanted, &entry{token: asking, expires: ends})
+	if _, is := k.keys[wanted]; !is {
+		k.set(wanted, &entry{token: asking, forever: true})
+	}
+}
+
+// endsWith has the key of the entries end with one of them.
+func (k *keyspace) endsWith(wanted string, z *sharers, member string) {
+	z.expires, z.forever = z.in[member].expires, false
+	k.set(wanted, &entry{token: asking, expires: z.expires})
 }
 
 // entryOf is what an entry of one that waits looks like: its limit, the process, and the mark of the kind.
