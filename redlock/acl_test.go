@@ -406,3 +406,20 @@ func TestACL_TheFirstLineInTheDocumentationIsEnoughForPlainLocks(t *testing.T) {
 		require.True(t, slices.ContainsFunc(r.refusedTo(), func(object string) bool { return strings.Contains(object, rule) }), use)
 	}
 }
+
+// The set of the sharers gets its TTL behind its first member.
+func TestACL_WithoutTheRightToSetATTLNoSetOfSharersIsMade(t *testing.T) {
+	t.Parallel()
+	r := newRestricted(t, time.Second, aclLines(t)...)
+	lock, err := r.as().TryLock(t.Context(), "read", redlock.TTL(time.Minute), redlock.Shared())
+	require.NoError(t, err)
+	r.do(0, "ACL", "SETUSER", "locker", "-pexpireat")
+	r.do(0, "DEL", "lock:read", "{lock:read}:sharers")
+	require.Error(t, lock.Extend(t.Context(), long), "which lets it in again")
+	require.EqualValues(t, 0, r.do(0, "EXISTS", "lock:read", "{lock:read}:sharers"))
+
+	r.do(0, "SET", "lock:read", "|shared", "PX", 60000) // a mark of nobody
+	_, err = r.as().TryLock(t.Context(), "read", redlock.Shared())
+	require.Error(t, err)
+	require.EqualValues(t, 0, r.do(0, "EXISTS", "{lock:read}:sharers"))
+}

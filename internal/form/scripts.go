@@ -342,7 +342,7 @@ end
 return now and numbers or 1
 `)
 
-	shareAcquireScript = script("share_acquire", "c39ad392f6591350694b06f9bf899036b6c28644", sharersScript+`local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+	shareAcquireScript = script("share_acquire", "3dffa33b908f708221c0b00d0a6edaa046c64f6d", sharersScript+`local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local mark, pass, token, ttl = ARGV[1], ARGV[2] ~= '', ARGV[3], tonumber(ARGV[4])
 local limit, start = tonumber(ARGV[5]), tonumber(ARGV[6])
 local held, refusal = look(key, mark)
@@ -368,11 +368,12 @@ return inside >= limit and -4 or 0
 end
 redis.call('ZADD', sharers, 'XX', now + ttl, token)
 redis.call('ZREM', sharers, token)
-if not held then
-redis.call('PEXPIREAT', key, now + ttl)
-redis.call('DEL', key)
-end
 purge(held, now, sharers, slots)
+if not held or ends < now then
+redis.call('PTTL', key)
+redis.call('PEXPIREAT', sharers, now)
+redis.call('DEL', sharers)
+end
 local slot = 0
 if slots then
 if redis.call('ZCARD', slots) ~= redis.call('ZCARD', sharers) then
@@ -406,7 +407,7 @@ local changed = keep(now, ttl, math.max(ends, now + ttl), key, sharers, slots)
 return 2 * slot + ((changed or not held) and 2 or 1)
 `)
 
-	shareExtendScript = script("share_extend", "268d3bd4d4785705c24d1dc7edbd1f88527b1303", sharersScript+`local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
+	shareExtendScript = script("share_extend", "fcdb1a0e64cd748ca966cad721ad243b24037b76", sharersScript+`local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
 local mark, token, ttl, slot = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local held, refusal = look(key, mark)
 if held == nil then
@@ -423,6 +424,10 @@ local at = not slots or tonumber(redis.call('ZSCORE', slots, token)) == slot
 local here = left and at
 if not at and redis.call('ZCOUNT', slots, slot, slot) > 0 then
 return -1
+end
+if not held or ends < now then
+redis.call('PTTL', key)
+redis.call('PEXPIREAT', sharers, now)
 end
 if not held then
 redis.call('SET', key, mark, 'PX', ttl)

@@ -39,11 +39,12 @@ if slots and inside >= math.min(limit, most) then
 end
 redis.call('ZADD', sharers, 'XX', now + ttl, token)
 redis.call('ZREM', sharers, token)
-if not held then
-  redis.call('PEXPIREAT', key, now + ttl)
-  redis.call('DEL', key)
-end
 purge(held, now, sharers, slots)
+if not held or ends < now then -- nobody is in, and sharers does not exist
+  redis.call('PTTL', key)
+  redis.call('PEXPIREAT', sharers, now)
+  redis.call('DEL', sharers)
+end
 local slot = 0
 if slots then
   if redis.call('ZCARD', slots) ~= redis.call('ZCARD', sharers) then

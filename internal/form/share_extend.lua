@@ -1,7 +1,8 @@
 -- Gives token the TTL ttl (milliseconds) among the sharers of key, if it is one and has less left. With slots, it must
 -- have slot. If token is no sharer, or has another slot, it is added, unless another holder has key or slot. The first
--- write is one that a server permits even if it is out of memory. The key is read last, so that the server tracks it
--- from there on if CLIENT CACHING YES went before.
+-- write is one that a server permits even if it is out of memory. New companion keys get their TTL after their first
+-- member, so the commands for that are carried out before, in a way that changes nothing. The key is read last, so that
+-- the server tracks it from there on if CLIENT CACHING YES went before.
 -- Returns:
 --   1: done
 --   2: added again
@@ -27,6 +28,10 @@ local at = not slots or tonumber(redis.call('ZSCORE', slots, token)) == slot
 local here = left and at
 if not at and redis.call('ZCOUNT', slots, slot, slot) > 0 then
   return -1
+end
+if not held or ends < now then -- nobody is in, and sharers does not exist
+  redis.call('PTTL', key)
+  redis.call('PEXPIREAT', sharers, now)
 end
 if not held then
   redis.call('SET', key, mark, 'PX', ttl)

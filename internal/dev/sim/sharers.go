@@ -229,11 +229,10 @@ func (v *visit) enter(pass bool, token string, ttl time.Duration, of []string) w
 			return number(0)
 		}
 	}
-	v.call("ZADD", "ZREM") // which change nothing, and neither do those that follow
-	if !v.marked {
-		v.call("PEXPIREAT", "DEL")
+	v.call("ZADD", "ZREM") // which change nothing, and neither do those of an empty set
+	if v.purge(); len(v.who.in) == 0 {
+		v.call("PTTL", "PEXPIREAT", "DEL")
 	}
-	v.purge()
 	if v.slots != nil {
 		if n := len(v.who.in); n != len(v.slots.in) || int64(n) >= limit {
 			return number(-4)
@@ -276,6 +275,9 @@ func (v *visit) stay(token string, ttl time.Duration, of []string) wire.Value {
 		if at = v.slots.in[token].number == uint64(1+slot); !at && v.slots.taken(slot, slot) > 0 {
 			return number(-1)
 		}
+	}
+	if len(v.who.in) == 0 {
+		v.call("PTTL", "PEXPIREAT")
 	}
 	if v.begin(ttl); longer || !at {
 		v.call("ZADD")
