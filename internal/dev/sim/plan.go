@@ -58,7 +58,9 @@ type Plan struct {
 	// Sets is how many take several locks again and again. In a Steady plan nobody keeps a lock for long, and there is no trouble.
 	Sets   int
 	Steady bool
-	Steps  []Step
+	// Refusing means that nodes refuse commands. Nothing has no end.
+	Refusing bool
+	Steps    []Step
 }
 
 // Step is one thing that is done at a time of the plan. If it does not apply (an
@@ -81,6 +83,7 @@ type Step struct {
 	All    int           // how many locks are taken at once, from that of Name on
 	// Who comes again and again does so until Until, after a pause of less than Pause each time, and waits for as long as Patience; 0: for ever.
 	Until, Pause, Patience time.Duration
+	Command                string // that is refused; "": the node is full
 	passing                bool   // who waits is one of those who come and go
 	Value                  string // what a key without a TTL holds; "": what no other key does
 }
@@ -133,6 +136,7 @@ const (
 	Try         // goroutines of a client each try once to take a lock, and unlock it after a while
 	WaitAll     // a goroutine of a client waits for several locks again and again
 	Nested      // a goroutine of a client waits for a lock, and then for another one, again and again
+	Refuse      // a node refuses a command of its scripts, or is full
 )
 
 // drift is the library's default allowance.
@@ -191,6 +195,7 @@ func NewPlan(seed uint64) Plan {
 	p.turns(rand.New(rand.NewPCG(seed, 0x9fb21c651e98df25)))
 	p.storms(rand.New(rand.NewPCG(seed, 0xa0761d6478bd642f)))
 	p.waitingSets(rand.New(rand.NewPCG(seed, 0x8ebc6af09c88c6e3)))
+	p.refusals(rand.New(rand.NewPCG(seed, 0xd2b03a4bbc5c8ce1)))
 	return p
 }
 

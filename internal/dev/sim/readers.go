@@ -92,6 +92,8 @@ func (s *server) doneShared(m message, f *sight) {
 	s.check(!f.was || isMark(f.token) || is && after == f.entry, "a key is changed by its owner only",
 		"node %d: %v of %s changed the key of %s", s.number, does(m.cmd), m.cmd.Token, f.token)
 	switch verb, of := does(m.cmd), m.of; {
+	case f.in && !in && f.stopped && effects[s.forbidden] == reads:
+		s.check(false, "a release that may not read takes nothing away", "node %d: %v of %s stops at %s", s.number, verb, m.cmd.Token, s.forbidden)
 	case verb == force && f.in && !in:
 		s.endsByForce(m.cmd.Token, f.key)
 	case verb == acquire && !f.in && in && of.over > 0:
@@ -169,9 +171,7 @@ func (w *world) checkShares(s *server, key string) {
 	if e, ok := s.peek(key, s.now()); ok && isMark(e.token) {
 		w.check(len(s.sharers[key].in) > 0, "the last one who shares a lock leaves nothing behind", "node %d: a mark of nobody", s.number)
 	}
-	if z := s.sharers[key]; z != nil {
-		w.check(len(z.in) == 0 || !z.forever, "nothing is left for ever", "node %d: those who share %s", s.number, key)
-	}
+	w.checkEndless(s, key)
 	for _, e := range s.inside(key) {
 		w.checkLeft(s, key, e)
 	}

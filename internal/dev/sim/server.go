@@ -30,6 +30,7 @@ type server struct {
 	data    map[string]bool    // keys under which somebody has had data on this node
 	tracked map[string][]*conn // where a key was read with it since it changed last
 	current *conn              // whose command is carried out
+	refused int                // how many times it has begun to refuse something
 }
 
 func newServer(w *world, number int) *server {
@@ -89,7 +90,7 @@ func (s *server) handle(c *conn, m message) {
 		v := s.restamp(c, m.cmd.Args)
 		c.deliver(func() { m.done(v) })
 	case m.cmd == nil:
-		v := number(s.publish(m.note))
+		v := outcome(func() wire.Value { s.call("PUBLISH"); return number(s.publish(m.note)) })
 		c.deliver(func() { m.done(v) })
 	case c.former && does(m.cmd) != observe:
 		v := wire.Value{Kind: '-', Text: []byte(errReplica.Message)}
@@ -118,6 +119,8 @@ func (s *server) carryOut(c *conn, m message) wire.Value {
 	found.own, found.in = s.sharer(key, cmd.Token, s.now())
 	before := s.entries(cmd)
 	v := s.do(cmd, m.proves(), s.now(), s.clock.Now().UnixMicro())
+	found.stopped = v.Refusal() != nil
+	s.checkFull(cmd, &v)
 	if m.track {
 		s.track(c, key)
 		if cmd.Script == form.Scripts["share_look"] && !looksFor(cmd) {
@@ -157,6 +160,7 @@ type sight struct {
 	counted counter
 	own     entry // what the token of the command has of a key that is shared
 	in      bool
+	stopped bool // the command was refused, maybe by a command of its script
 }
 
 // find returns that of a key.
@@ -210,6 +214,8 @@ func (s *server) trouble(step Step, c *client) {
 		s.log("node %d stands still for %v", s.number, step.For)
 		s.frozen = max(s.frozen, s.world.now+step.For)
 		s.at(s.frozen, s.serve)
+	case step.Kind == Refuse:
+		s.refuse(step.Command, step.For)
 	case step.Kind == Crash:
 		s.log("node %d crashes for %v", s.number, step.For)
 		s.amnesia = s.amnesia || !s.plan.Durable

@@ -61,6 +61,7 @@ func run(p Plan, trace *[]string, recorded bool) *world {
 	w.checkSets()
 	w.resting = true
 	w.run(w.now + 3*time.Hour) // until the last lease is over
+	w.checkNames()
 	w.checkFree()
 	return w
 }
@@ -110,7 +111,7 @@ func (w *world) step(s Step) {
 		w.rush(s)
 	case Throng:
 		w.throng(s)
-	case Freeze, Crash, Cut, Partition, Vanish, Stall, Stray, Data, Lapse, Replace, Touch, Flush, CounterData, Beside, Promote, Move:
+	case Freeze, Crash, Cut, Partition, Vanish, Stall, Stray, Data, Lapse, Replace, Touch, Flush, CounterData, Beside, Promote, Move, Refuse:
 		for i, server := range w.servers {
 			if s.Node == i || s.Node == AllNodes {
 				server.trouble(s, c)

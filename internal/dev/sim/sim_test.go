@@ -47,7 +47,7 @@ func TestPlan_SchedulesAreEventful(t *testing.T) {
 		"takes the place of node", "does not ask node", "the counter of lock-0 has come to its end", "asks for no fencing token",
 		"with others", "gives back", "does not know the script",
 		"is held up for", ", late: recreated", "heal of 1 by", "in the place of the counter", "detaches from c0-1",
-		"come and go", ", slot 2", "is taken back on node", "in the place of {lock-0}:wanted", "want of 0|", "node 0 invalidates {lock-0}:wanted", "may have been split", "and wants more", "in which it waits for",
+		"come and go", ", slot 2", "is taken back on node", "in the place of {lock-0}:wanted", "want of 0|", "node 0 invalidates {lock-0}:wanted", "may have been split", "refuses ZADD for", "is full for", "and wants more", "in which it waits for",
 	}
 	for seed := uint64(0); seed < 2500 && len(missing) > 0; seed++ {
 		for _, line := range sim.Trace(sim.NewPlan(seed)) {

@@ -160,7 +160,7 @@ func (s *server) doneWant(c *wire.Command, before map[string]entry) {
 	for _, e := range before {
 		_, still := in[e.token]
 		ended := e.expires < s.now() || e.expires > s.now()+maxWant
-		s.check(still || e.token == c.Token && does(c) == unwant || ended, "an entry is removed by its process or by time",
+		s.check(still || e.token == c.Token || ended, "an entry is removed by its process or by time",
 			"node %d: %v of %s has removed %s", s.number, does(c), c.Token, e.token)
 	}
 	if e, is := in[c.Token]; is && does(c) == want {
