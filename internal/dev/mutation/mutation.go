@@ -25,7 +25,7 @@ type Mutation struct {
 // All returns the mutations that the simulator has to find.
 func All() []Mutation {
 	return slices.Concat(
-		lockMutations, turnMutations, setMutations, allMutations, shareMutations, slotMutations, repeatMutations, handoffMutations,
+		lockMutations, turnMutations, setMutations, allMutations, shareMutations, slotMutations, refusalMutations, repeatMutations, handoffMutations,
 		fencingMutations, guardMutations,
 	)
 }
