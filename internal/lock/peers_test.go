@@ -140,6 +140,21 @@ func TestPeers_WhoSharesComesInOnItsTurnAlthoughOthersWait(t *testing.T) {
 	require.False(t, passes(d, 2), "the turn is over")
 }
 
+// A call begins to wait where one that has given up has told the holder. It does not try before others.
+func TestPeers_WhoComesAgainIsBehindLikeBefore(t *testing.T) {
+	newDriver(t, 1, steady).run([]step{
+		{"join 1", "try"},
+		{"lost", "observe 0, tick 30s"},
+		{"0 held a.1 for 1s", "announce to a through 0, tick 1.001s"},
+		{"leave 1", ""},
+		{"join 2", "try"},
+		{"lost", "observe 0, tick 30s"},
+		{"0 held a.1 for 1s", "announce to a through 0, tick 1.001s"},
+		{"0 heard", ""},
+		{"10ms: 0 changed", "tick 18ms"},
+	})
+}
+
 // passes reports whether a round of a call passes by those that wait and come first.
 func passes(d *driver, call int) bool {
 	acts := d.Ask(nil, new(lock.Acquire), d.calls[call], owner("self")+".1", nil)

@@ -146,11 +146,11 @@ func (q *queue) won(acts []Act, now time.Time, c *Call, l *Lease) []Act {
 	return q.next(acts, now)
 }
 
-// reset drops the results of the rounds before.
+// reset drops the results of the rounds before. The next call tells the holder again that it waits.
 func (q *queue) reset() {
 	q.pace.reset()
 	q.turn.reset()
-	q.view.strangers.rounds = 0
+	q.view.token, q.view.strangers.rounds = "", 0
 }
 
 // lost records that a call lost its round. A call that had a side round takes its place in the line again. The head
