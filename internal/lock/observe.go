@@ -63,12 +63,15 @@ func (q *queue) observed(acts []Act, now time.Time, node int, sight wire.Sight, 
 }
 
 // sawAnother handles the observation of another token than the last one: it tells the holder that calls wait here. The
-// sharers of a lock cannot be told, so a process that waits for them thinks that others are before it.
+// sharers of a lock cannot be told, so a process that waits for them thinks that others are before it. A call that
+// shares the lock, and is kept out by processes that wait, gives them the list.
 func (q *queue) sawAnother(acts []Act, node int, o *Observation) []Act {
 	q.turn.gaveWay = false
 	switch {
 	case o.Owner != "" && o.Owner != q.rules.Self:
 		return q.turn.announces(acts, q.self(), o.Owner, node)
+	case form.IsWanted(o.Token):
+		return q.turn.entrust(acts)
 	case q.turn.place == placeUnknown && form.IsMark(o.Token) && !q.line.want().Kind.Several():
 		q.turn.place = placeBehind
 	}

@@ -134,8 +134,8 @@ func publish(acts []Act, m *Message) []Act {
 }
 
 // PeersWait handles the message of another process that peers wait for the lock. The message has arrived through a
-// node. If no call here waits for the lock or has it, the message goes on. If it cannot, a queue that is still there keeps
-// the list: a call may take the lock again soon.
+// node. If no call here waits for the lock or has it, the message goes on. If it cannot, a queue that is still there
+// keeps the list: a call may take the lock again soon.
 func (n *Name) PeersWait(acts []Act, node int, peers []Peer) []Act {
 	q, now := n.told(), n.rules.Clock.Now()
 	if q == nil {

@@ -126,18 +126,20 @@ func TestPeers_WhoIsFarGetsTime(t *testing.T) {
 	})
 }
 
-func TestPeers_WhoSharesComesInOnItsTurnAlthoughOthersWait(t *testing.T) {
+// Writers that wait have said so, and keep it out. If it came in on its turn, readers would have the lock all the time.
+func TestPeers_WhoSharesGivesTheListOnIfOthersKeepItOutOnItsTurn(t *testing.T) {
 	d := newDriver(t, 1, steady)
 	d.run([]step{
 		{"share 1", "1"},
 		{"lost 1", "observe 0, tick 30s"},
 		{"0 held a.1 for 9s", "announce to a through 0, tick 9.001s"},
+		{"0 turn b c", "1"},
 	})
 	require.False(t, passes(d, 1))
-	d.run([]step{{"0 turn", "1"}})
-	require.True(t, passes(d, 1))
-	d.run([]step{{"won 1", ""}, {"share 2", "2"}})
-	require.False(t, passes(d, 2), "the turn is over")
+	d.run([]step{
+		{"lost 1", "observe 0, tick 30s"},
+		{"0 held |wanted for 3s", "announce to b through -1 before c, tick 3.001s"},
+	})
 }
 
 // A call begins to wait where one that has given up has told the holder. It does not try before others.

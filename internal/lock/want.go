@@ -112,7 +112,7 @@ func (q *queue) sight() wire.Sight {
 // if the call shares the lock and has seen enough writers since it came.
 func (q *queue) sightOf(c *Call) wire.Sight {
 	s := c.Want.sight()
-	s.Pass = c.Want.Kind.Several() && (q.turn.came || q.view.writers.count-c.writers >= passAfter)
+	s.Pass = c.Want.Kind.Several() && q.view.writers.count-c.writers >= passAfter
 	return s
 }
 
