@@ -528,10 +528,12 @@ func (c *cluster) inOrder(locker *redlock.Locker, fake *clocktest.Fake, b *redlo
 	waits("b")
 	for range 2 {
 		fake.Advance(time.Minute)
+		c.eventuallyHeld("a", "") // the round that it lost has given it back
 		a := c.everywhere(take(t, other, "a"))
 		require.NoError(t, b.Unlock(t.Context()))
 		waits("a")
 		fake.Advance(time.Minute)
+		c.eventuallyHeld("b", "")
 		b = c.everywhere(take(t, other, "b"))
 		require.NoError(t, a.Unlock(t.Context()))
 		waits("b")
