@@ -3,10 +3,13 @@ package bench_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -49,6 +52,27 @@ func empty(tb testing.TB, servers []*testredis.Process) []string {
 		require.NoError(tb, err)
 	}
 	return addrs
+}
+
+// doer carries out commands on a server.
+type doer interface {
+	Do(command string, args ...any) (any, error)
+}
+
+// commandCalls returns how many times a command was carried out on all servers.
+func commandCalls[S doer](b *testing.B, servers []S, command string) (n int) {
+	b.Helper()
+	of := regexp.MustCompile(`(?m)^cmdstat_` + command + `:calls=(\d+),`)
+	for _, server := range servers {
+		info, err := redis.String(server.Do("INFO", "commandstats"))
+		require.NoError(b, err)
+		if calls := of.FindStringSubmatch(info); calls != nil {
+			here, err := strconv.Atoi(calls[1])
+			require.NoError(b, err)
+			n += here
+		}
+	}
+	return n
 }
 
 // cycle takes and gives back a lock once.

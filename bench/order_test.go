@@ -1,8 +1,6 @@
 package bench_test
 
 import (
-	"regexp"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -62,7 +60,7 @@ func oneByOne(b *testing.B, servers []redis.Conn, lockers []*redlock.Locker) (or
 		mu      sync.Mutex
 	)
 	for i, locker := range lockers[:inLine] {
-		before := published(b, servers)
+		before := commandCalls(b, servers, "publish")
 		waiting.Go(func() {
 			lock, err := locker.Lock(ctx, hotName)
 			if !assert.NoError(b, err) {
@@ -75,7 +73,7 @@ func oneByOne(b *testing.B, servers []redis.Conn, lockers []*redlock.Locker) (or
 			assert.NoError(b, lock.Unlock(ctx))
 		})
 		late := time.After(lateMessage)
-		for !isOver(late) && published(b, servers) == before {
+		for !isOver(late) && commandCalls(b, servers, "publish") == before {
 			<-time.After(time.Millisecond)
 		}
 	}
@@ -91,23 +89,6 @@ func inversions(order []int) (n int) {
 			if earlier > later {
 				n++
 			}
-		}
-	}
-	return n
-}
-
-var publishCalls = regexp.MustCompile(`(?m)^cmdstat_publish:calls=(\d+),`)
-
-// published returns how many messages processes have sent each other through the servers.
-func published(b *testing.B, servers []redis.Conn) (n int) {
-	b.Helper()
-	for _, server := range servers {
-		info, err := redis.String(server.Do("INFO", "commandstats"))
-		require.NoError(b, err)
-		if calls := publishCalls.FindStringSubmatch(info); calls != nil {
-			here, err := strconv.Atoi(calls[1])
-			require.NoError(b, err)
-			n += here
 		}
 	}
 	return n
