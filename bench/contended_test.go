@@ -81,16 +81,15 @@ func pass(b *testing.B, d time.Duration) {
 }
 
 func report(b *testing.B, r contention.Result) {
-	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	all := r.Waits()
 	for _, percentile := range []struct {
 		name string
 		at   float64
 	}{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"max", 100}} {
 		least, most := r.Range(percentile.at)
-		b.ReportMetric(ms(all.At(percentile.at)), fmt.Sprintf("%s-ms", percentile.name))
-		b.ReportMetric(ms(least), fmt.Sprintf("%s-least-ms", percentile.name))
-		b.ReportMetric(ms(most), fmt.Sprintf("%s-most-ms", percentile.name))
+		b.ReportMetric(milliseconds(all.At(percentile.at)), fmt.Sprintf("%s-ms", percentile.name))
+		b.ReportMetric(milliseconds(least), fmt.Sprintf("%s-least-ms", percentile.name))
+		b.ReportMetric(milliseconds(most), fmt.Sprintf("%s-most-ms", percentile.name))
 	}
 	b.ReportMetric(r.Rate(), "acquisitions/s")
 	b.ReportMetric(r.LuckOfWaiters(), "most/least-goroutine")

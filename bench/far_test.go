@@ -48,7 +48,7 @@ func eachFar(b *testing.B, run func(b *testing.B, s subject.Subject, addrs []str
 			b.Cleanup(func() { assert.NoError(b, between.Close()) }) // after the client
 			trip := roundTrip(b, between.Addrs()[0])
 			run(b, s, between.Addrs())
-			b.ReportMetric(float64(trip)/float64(time.Millisecond), "round-trip-ms")
+			b.ReportMetric(milliseconds(trip), "round-trip-ms")
 		})
 	}
 }

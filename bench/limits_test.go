@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ func BenchmarkY6_TwoLimits(b *testing.B) {
 			return repeat(limitCallers, func(int) *worker { return locking(locker, hotName, permitHold, redlock.Slots(n)) })
 		}
 		few, more := callers(lockers[0], fewSlots), callers(lockers[1], moreSlots)
-		work(b, append(append(group{}, few...), more...)...)
+		work(b, slices.Concat(few, more)...)
 		require.NotZero(b, more.turns()+few.turns())
 		few.perSecond(b, "few/s")
 		more.perSecond(b, "more/s")

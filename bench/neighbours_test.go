@@ -3,6 +3,7 @@ package bench_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,7 +37,7 @@ func BenchmarkY9_BesideRedsync(b *testing.B) {
 				waiter, ok := openAt(b, subject.Named("redsync")[0], addrs, 1, ampleTimeout).Caller(hotName).(subject.Waiter)
 				require.True(b, ok, "it can wait")
 				theirs := group{{hold: mixedHold, take: func() (unlocker, error) { return released{waiter}, waiter.Wait(ctx) }}}
-				all := append(append(group{}, ours...), theirs...)
+				all := slices.Concat(ours, theirs)
 				for _, w := range all {
 					w.pause = gap
 				}
@@ -67,7 +68,7 @@ func BenchmarkY10_Distance(b *testing.B) {
 			return repeat(len(lockers), func(i int) *worker { return locking(lockers[i], hotName, distanceHold) })
 		}
 		near, far := callers(openLockers(b, addrs, nearProcesses)), callers(openLockers(b, between.Addrs(), 1))
-		work(b, append(append(group{}, near...), far...)...)
+		work(b, slices.Concat(near, far)...)
 		b.ReportMetric(float64(near.turns())/nearProcesses/b.Elapsed().Seconds(), "near/s")
 		far.perSecond(b, "far/s")
 	})

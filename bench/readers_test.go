@@ -131,7 +131,7 @@ func BenchmarkV_WriterAmongReaders(b *testing.B) {
 			}
 			reads, hold := stop(b)
 			b.ReportMetric(float64(reads)/b.Elapsed().Seconds(), "reads/s")
-			b.ReportMetric(float64(hold)/float64(time.Millisecond), "hold-ms")
+			b.ReportMetric(milliseconds(hold), "hold-ms")
 			for _, percent := range []int{50, 99, 100} {
 				b.ReportMetric(waits.percentile(percent)*float64(time.Microsecond)/float64(hold), fmt.Sprintf("p%d-holds", percent))
 			}
