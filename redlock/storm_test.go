@@ -102,7 +102,6 @@ func TestTryLock_OfCallersAtOneInstantOneGetsTheLock(t *testing.T) {
 					unlock(t, got(locker.TryLock(t.Context(), fmt.Sprint("own-", i)))(t))
 				}
 			}
-			storms, lost := 0, 0
 			for what, row := range map[string]struct {
 				lockers []*redlock.Locker
 				call    trial
@@ -118,15 +117,10 @@ func TestTryLock_OfCallersAtOneInstantOneGetsTheLock(t *testing.T) {
 			} {
 				for round := range 10 {
 					won := storm(t, row.lockers, row.call, fmt.Sprint(what, "-", round))
+					require.Positive(t, won, what)
 					require.LessOrEqual(t, won, row.most, what)
-					storms++
-					if won == 0 {
-						lost++
-						t.Log("nobody has won:", what)
-					}
 				}
 			}
-			require.LessOrEqual(t, lost, 1, "of %d storms: by the model one in some thousands", storms)
 		})
 	}
 }
