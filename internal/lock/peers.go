@@ -103,7 +103,7 @@ func (t *turn) comesBack(acts []Act, self Peer, node int) []Act {
 }
 
 // entrust gives the list of the peers to the first of them, which comes first from then on. A process that shares the
-// lock does so, because nobody can see that it has the lock.
+// lock does so, because nobody can see that it has the lock. So does one that waits to share it, and is kept out.
 func (t *turn) entrust(acts []Act) []Act {
 	if len(t.peers) > 1 {
 		acts = publish(acts, &Message{What: Waits, To: t.peers[0].Owner, Peers: t.peers[1:], Node: AllNodes})

@@ -116,8 +116,8 @@ func (s *sharing) run(url string, steps int) {
 	}
 }
 
-// goOn lets the real time that has gone by go by for the simulated server too. If that is long, nobody knows in which of it the server did
-// something, so both begin anew.
+// goOn lets the simulated server's time pass like the real time. If that is long, nobody knows at which instant of it the server did
+// something, so both drop all keys.
 func (s *sharing) goOn(d time.Duration) {
 	s.last, s.now = s.last.Add(d), s.now+d
 	if d > time.Second {
