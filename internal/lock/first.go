@@ -36,7 +36,7 @@ func (n *Name) First(c *Call) bool {
 	q.line.come(c)
 	c.first, n.first = true, true
 	q.line.calls = append(q.line.calls, nobody)
-	q.reset()
+	q.startsAgain()
 	q.begin()
 	return true
 }

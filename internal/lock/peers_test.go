@@ -56,6 +56,15 @@ func TestPeers_TheListGoesFromHolderToHolder(t *testing.T) {
 			{"tried", ""},
 			{"unlocked", "turn to b"},
 		}},
+		"but is forgotten when others have had their turn": {nodes: 1, steps: []step{
+			{"join 1", "try"},
+			{"4ms: won", ""},
+			{"5ms: unlocked", ""},
+			{"peer b", ""},
+			{"1s: join 2", "try"},
+			{"1004ms: won", ""},
+			{"unlocked", ""},
+		}},
 		"to a process that has the lock without having waited": {nodes: 1, steps: []step{
 			{"tried", ""},
 			{"peer b c", ""},

@@ -54,7 +54,7 @@ func (n *Name) Wait(acts []Act, c *Call) []Act {
 		q.become(watching)
 		return q.next(q.turn.comesBack(acts, q.self(), q.node()), now)
 	}
-	q.reset()
+	q.startsAgain()
 	if c.Lost {
 		return q.watch(acts, now)
 	}
@@ -144,6 +144,15 @@ func (q *queue) won(acts []Act, now time.Time, c *Call, l *Lease) []Act {
 	q.numbers.floor = 0
 	q.acquired(now, l)
 	return q.next(acts, now)
+}
+
+// startsAgain drops what is out of date when a call comes to a queue without calls. If others have had their turn since
+// the last release, the peers that it kept have told a later holder.
+func (q *queue) startsAgain() {
+	if len(q.turn.peers) > 0 && q.turn.othersHad(q.rules.Clock.Now(), max(q.pace.rtt, q.turn.slowest)) {
+		q.turn.peers = nil
+	}
+	q.reset()
 }
 
 // reset drops the results of the rounds before. The next call tells the holder again that it waits.

@@ -44,10 +44,14 @@ func (t *turn) reset() { t.came, t.place, t.gaveWay, t.passedTo = false, placeUn
 // keptFrom records that this process has kept the lock to its own calls since at, if others had it before. If the lock
 // was free for longer than a release waits, others have had their turn too.
 func (t *turn) keptFrom(at time.Time, others bool, rtt time.Duration) {
-	if others || at.Sub(t.freedAt) >= 4*rtt {
+	if others || t.othersHad(at, rtt) {
 		t.from = at
 	}
 }
+
+// othersHad reports whether others have had their turn since this process released the lock last: it was free for
+// longer than a release waits.
+func (t *turn) othersHad(at time.Time, rtt time.Duration) bool { return at.Sub(t.freedAt) >= 4*rtt }
 
 // keptLong reports whether this process has kept the lock to its own calls for at least handoff. Then it is the turn of
 // others. A handoff of 0 means never.
