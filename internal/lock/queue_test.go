@@ -281,6 +281,16 @@ func TestTurn_LeavesTimeToThePeer(t *testing.T) {
 			{"2 turn", ""},
 			{"18ms: tick", "observe 0, tick 30.01s"},
 		}},
+		"a peer that has not seen the release, and says that it waits, changes nothing": {nodes: 1, steps: []step{
+			{"join 1", "try"},
+			{"4ms: won", ""},
+			{"peer b", ""},
+			{"10ms: unlocked", "turn to b"},
+			{"12ms: join 2", "announce to b through 0, tick 18ms"},
+			{"peer c", ""},
+			{"18ms: tick", "observe 0, tick 30.01s"},
+			{"20ms: 0 held b.1 for 1s", "announce to b through 0 c, tick 1.021s"},
+		}},
 		"the other takes it when it looks free": {nodes: 1, steps: []step{
 			{"join 1", "try"},
 			{"4ms: won", ""},
