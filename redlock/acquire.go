@@ -65,8 +65,9 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 //
 // Calls of one Locker that wait for one name get the lock in the order in which they came. One of them at a time asks
 // the nodes; calls with [Shared] or with [Slots] do not wait for each other. Processes take turns of up to six locks if
-// the servers permit Pub/Sub and CLIENT TRACKING. They do so in the order in which the holder hears that they wait. If
-// a message is lost, chance decides. Other clients may get the lock in between at any time.
+// the servers permit Pub/Sub and CLIENT TRACKING. They do so in the order in which the holder hears that they wait. A
+// Locker hears it from its first wait or renewal on. If the holder does not hear it, chance decides. Other clients may
+// get the lock in between at any time.
 //
 // If the servers announce changes (CLIENT TRACKING), a waiter costs nothing while the lock is held. It wakes when any
 // client releases the lock, and tries at the end of the holder's TTL in any case. Without announcements it polls as

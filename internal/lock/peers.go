@@ -146,7 +146,7 @@ func (n *Name) PeersWait(acts []Act, node int, peers []Peer) []Act {
 		return publish(acts, m)
 	}
 	q.turn.hear(peers, q.rules.Self)
-	if n.has(now) || now.Before(q.turn.until) { // who sent it has not seen that the lock was released
+	if n.has(now) || now.Before(q.turn.until) { // the sender does not know of the release yet
 		return acts
 	}
 	q.turn.place = placeNext

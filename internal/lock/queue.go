@@ -146,8 +146,8 @@ func (q *queue) won(acts []Act, now time.Time, c *Call, l *Lease) []Act {
 	return q.next(acts, now)
 }
 
-// startsAgain drops what is out of date when a call comes to a queue without calls. If others have had their turn since
-// the last release, the peers that it kept have told a later holder.
+// startsAgain prepares a queue without calls for a call that comes. If others have had their turn since the last
+// release, the peers that the queue kept have told a later holder.
 func (q *queue) startsAgain() {
 	if len(q.turn.peers) > 0 && q.turn.othersHad(q.rules.Clock.Now(), max(q.pace.rtt, q.turn.slowest)) {
 		q.turn.peers = nil
