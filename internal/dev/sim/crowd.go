@@ -47,6 +47,29 @@ func (p *Plan) crowd(r *rand.Rand) {
 	}
 }
 
+// writersBesideReaders makes some plans those in which writers of all clients but the last one come again and again, without a pause, and
+// readers of the last one.
+func (p *Plan) writersBesideReaders(r *rand.Rand) {
+	if p.Kept || p.Watched || p.Refusing || r.IntN(64) > 0 {
+		return
+	}
+	*p = Plan{Seed: p.Seed, Nodes: p.Nodes, Durable: true, Fencing: true, Tracking: true, Names: 1, Busy: true}
+	p.calm(r, 3+r.IntN(2))
+	s := Step{Kind: Again, TTL: time.Second, Until: 200*time.Millisecond + upTo(r, 300*time.Millisecond), Pause: time.Microsecond}
+	s.For = time.Millisecond + upTo(r, 5*time.Millisecond)
+	writers, readers := 2+r.IntN(5), 1+r.IntN(3)
+	for s.Client = range p.Clients {
+		n := writers
+		if s.Read = s.Client == p.Clients-1; s.Read {
+			n = readers
+		}
+		for range n {
+			s.At = upTo(r, 20*time.Millisecond)
+			p.Steps = append(p.Steps, s)
+		}
+	}
+}
+
 // kinds makes a plan in which readers and those who want slots come again and again.
 func (p *Plan) kinds(r *rand.Rand) {
 	if !p.alone() {
@@ -102,6 +125,8 @@ func (c *client) again(s Step) {
 const (
 	// maxOthers is how many locks others get at most, for each that comes again and again, while one waits.
 	maxOthers = 18
+	// maxBusy is the same for a writer beside others that come without a pause, and readers that do.
+	maxBusy = 6
 	// maxFar is by how many times more they get if some client is far away.
 	maxFar = 4
 	// maxWriters is how many writers are let in at most while one that shares the lock is the first that waits in its client: as many as a
@@ -135,8 +160,11 @@ func (n *name) checkTurn(w *waiter) {
 			}
 		}
 		most := maxOthers * callers
-		if c.plan.Far > 0 {
+		switch {
+		case c.plan.Far > 0:
 			most *= maxFar
+		case c.plan.Busy && !w.kind().Several():
+			most = maxBusy * callers
 		}
 		c.check(all <= most, "one that waits has its turn", "client %d: waiter %d has waited for %d of %d callers", c.number, w.number, all, callers)
 		c.check(all <= maxTurns*c.plan.Clients || !c.plan.orderly(), "processes have their turns", "client %d: waiter %d has waited for %d", c.number, w.number, all)

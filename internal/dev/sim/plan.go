@@ -55,6 +55,8 @@ type Plan struct {
 	// Storm means that one of the callers at an instant gets the lock, but for one such instant at most. No message takes for
 	// longer than the node timeout.
 	Storm bool
+	// Busy means that writers of some clients and readers of another come again and again, without a pause.
+	Busy bool
 	// Sets is how many take several locks again and again. In a Steady plan nobody keeps a lock for long, and there is no trouble.
 	Sets   int
 	Steady bool
@@ -196,6 +198,7 @@ func NewPlan(seed uint64) Plan {
 	p.storms(rand.New(rand.NewPCG(seed, 0xa0761d6478bd642f)))
 	p.waitingSets(rand.New(rand.NewPCG(seed, 0x8ebc6af09c88c6e3)))
 	p.refusals(rand.New(rand.NewPCG(seed, 0xd2b03a4bbc5c8ce1)))
+	p.writersBesideReaders(rand.New(rand.NewPCG(seed, 0x9c6e6877736c46e3)))
 	return p
 }
 
