@@ -16,7 +16,7 @@
 //   - event.Calls and event.Ends together: redlock.lock.held. With Calls alone it rises to the bound, falls to 0 and rises again;
 //   - event.Rounds: the metrics redlock.round.* and redlock.fence.raises; with event.Calls, the span events of rounds and fences;
 //   - event.Votes, the most events: redlock.node.duration; with event.Calls, the spans of commands and the span events of answers;
-//   - event.Turns: redlock.turns and redlock.handovers;
+//   - event.Turns: redlock.turns;
 //   - event.Nodes: the other metrics redlock.node.*;
 //   - event.Keys: redlock.stuck_keys, redlock.healed_keys and redlock.forced_unlocks.
 //

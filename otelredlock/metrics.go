@@ -49,7 +49,7 @@ type metrics struct {
 	extendDuration, validityLeft, renewalMargin, unlockDuration             metric.Float64Histogram
 	acquireRounds                                                           metric.Int64Histogram
 	held                                                                    metric.Int64UpDownCounter
-	splitVotes, disconnects, connectFailures, losses, handovers, handoffs   metric.Int64Counter
+	splitVotes, disconnects, connectFailures, losses, handoffs              metric.Int64Counter
 	turns, fenceRaises, stuck, healed, forced, dropped                      metric.Int64Counter
 	up, quarantined                                                         metric.Int64ObservableGauge
 
@@ -118,7 +118,6 @@ func newMetrics(meter metric.Meter, named bool) (*metrics, error) {
 	m.connectFailures = mk.counter("redlock.node.connect_failures", "{attempt}", "Attempts to connect to a node that failed.")
 	m.losses = mk.counter("redlock.lock.losses", "{lock}", "Locks that ended under their holders.")
 	m.turns = mk.counter("redlock.turns", "{turn}", "Turns that were passed to, or received from, other processes.")
-	m.handovers = mk.counter("redlock.handovers", "{turn}", "The old name of redlock.turns, which goes with the next minor version.")
 	m.handoffs = mk.counter("redlock.handoffs", "{lock}", "Locks that were handed off to a waiter of the same Locker.")
 	m.fenceRaises = mk.counter("redlock.fence.raises", "{answer}", "Answers of a node whose fence counter was behind.")
 	m.stuck = mk.counter("redlock.stuck_keys", "{key}", "Keys without a TTL that were waited for and stayed unchanged.")
@@ -197,11 +196,9 @@ func (m *metrics) beginNode(ctx context.Context, addr string) {
 	}
 }
 
-// turned counts turns, under the old name too.
+// turned counts turns.
 func (m *metrics) turned(ctx context.Context, n int64, direction string) {
-	add := m.ways.of(direction).add
-	m.turns.Add(ctx, n, add...)
-	m.handovers.Add(ctx, n, add...)
+	m.turns.Add(ctx, n, m.ways.of(direction).add...)
 }
 
 func (m *metrics) voted(e event.Vote) {

@@ -75,7 +75,6 @@ func TestMetrics_OfEveryEvent(t *testing.T) {
 		"redlock.round.split_votes":     {"": 1},
 		"redlock.round.duration":        {"operation=acquire outcome=taken": 1},
 		"redlock.node.duration":         {"answer=refused operation=unlock server.address=/run/redis.sock": 1},
-		"redlock.handovers":             {"direction=received": 1, "direction=sent": 0},
 		"redlock.turns":                 {"direction=received": 1, "direction=sent": 0},
 		"redlock.handoffs":              {"": 1},
 		"redlock.stuck_keys":            {"": 1},
@@ -135,7 +134,7 @@ func TestMetrics_AreThoseOfPromredlockInPrometheus(t *testing.T) {
 	require.Equal(t, []string{
 		"redlock_acquire_duration_seconds", "redlock_acquire_rounds", "redlock_acquire_wait_seconds",
 		"redlock_extend_duration_seconds", "redlock_extend_validity_left_seconds",
-		"redlock_fence_raises_total", "redlock_forced_unlocks_total", "redlock_handoffs_total", "redlock_handovers_total", "redlock_healed_keys_total",
+		"redlock_fence_raises_total", "redlock_forced_unlocks_total", "redlock_handoffs_total", "redlock_healed_keys_total",
 		"redlock_lock_held", "redlock_lock_hold_duration_seconds", "redlock_lock_losses_total",
 		"redlock_node_connect_failures_total", "redlock_node_disconnects_total", "redlock_node_duration_seconds",
 		"redlock_node_quarantined", "redlock_node_up",

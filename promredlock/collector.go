@@ -28,7 +28,7 @@ type Collector struct {
 	renewalMargin                               prometheus.Histogram
 
 	held                                                    *family[prometheus.Gauge]
-	losses, turns, handovers                                *family[prometheus.Counter]
+	losses, turns                                           *family[prometheus.Counter]
 	disconnects, connectFailures, fenceRaises               *family[prometheus.Counter]
 	splitVotes, handoffs, stuck, healed, forced, eventDrops prometheus.Counter
 
@@ -79,7 +79,6 @@ func New(opts ...Option) *Collector {
 		"Part of the validity that was left when a renewal took effect: normally 2/3 or more; 0 is a loss.")
 	c.unlockDuration = c.histograms(o, "unlock_duration_seconds", o.durations, "Duration of calls of Unlock.", "outcome")
 	c.turns = c.counters("turns_total", "Turns that were passed to, or received from, other processes.", "direction")
-	c.handovers = c.counters("handovers_total", "The old name of redlock_turns_total, which goes with the next minor version.", "direction")
 	c.handoffs = c.counter("handoffs_total", "Locks that were handed off to a waiter of the same Locker.")
 	c.fenceRaises = c.counters("fence_raises_total", "Answers of a node whose fence counter was behind.", "node")
 	c.stuck = c.counter("stuck_keys_total", "Keys without a TTL that were waited for and stayed unchanged.")
@@ -96,7 +95,6 @@ func New(opts ...Option) *Collector {
 func (c *Collector) begin() {
 	for _, sent := range []string{outcome.Sent, outcome.Received} {
 		c.turns.of(labels{sent})
-		c.handovers.of(labels{sent})
 	}
 	for op, outcomes := range roundOutcomes {
 		for _, result := range outcomes {
@@ -174,7 +172,6 @@ func (c *Collector) Observe(what event.Event) {
 		c.fenceRaises.of(labels{e.Addr}).Inc()
 	case event.Turn:
 		c.turns.of(labels{outcome.Direction(e)}).Inc()
-		c.handovers.of(labels{outcome.Direction(e)}).Inc()
 	case event.NodeUp:
 		c.node(e.Addr).connected(e)
 	case event.Quarantine:

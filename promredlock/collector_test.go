@@ -236,12 +236,10 @@ func TestCollector_BeginsAtZeroWhatAlertsLookAt(t *testing.T) {
 
 func TestCollector_CountsWhatIsRare(t *testing.T) {
 	c := promredlock.New()
-	metrics := []string{"turns_total", "handovers_total", "handoffs_total", "fence_raises_total", "stuck_keys_total", "healed_keys_total", "forced_unlocks_total", "observer_dropped_total"}
+	metrics := []string{"turns_total", "handoffs_total", "fence_raises_total", "stuck_keys_total", "healed_keys_total", "forced_unlocks_total", "observer_dropped_total"}
 	compare(t, c, `
 		turns_total{direction="sent"} 0
-		handovers_total{direction="sent"} 0
 		turns_total{direction="received"} 0
-		handovers_total{direction="received"} 0
 		handoffs_total 0
 		stuck_keys_total 0
 		healed_keys_total 0
@@ -256,9 +254,7 @@ func TestCollector_CountsWhatIsRare(t *testing.T) {
 	}
 	compare(t, c, `
 		turns_total{direction="sent"} 2
-		handovers_total{direction="sent"} 2
 		turns_total{direction="received"} 1
-		handovers_total{direction="received"} 1
 		handoffs_total 1
 		fence_raises_total{node="a:1"} 1
 		stuck_keys_total 1

@@ -13,7 +13,7 @@
 //   - event.Calls and event.Ends together: redlock_lock_held. With Calls alone it rises for ever, and with Ends alone it falls below 0;
 //   - event.Rounds: the metrics redlock_round_*, and redlock_fence_raises_total;
 //   - event.Votes, the most events: redlock_node_duration_seconds. The alerts about answers of nodes are silent without it;
-//   - event.Turns: redlock_turns_total and redlock_handovers_total;
+//   - event.Turns: redlock_turns_total;
 //   - event.Nodes: the other metrics redlock_node_*;
 //   - event.Keys: redlock_stuck_keys_total, redlock_healed_keys_total and redlock_forced_unlocks_total.
 //

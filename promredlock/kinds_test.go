@@ -38,7 +38,7 @@ func TestCollector_HasTheMetricsOfTheKindsOfEventsThatItIsTold(t *testing.T) {
 		event.Ends:   {[]event.Event{event.End{Kind: "exclusive", Err: redlock.ErrLost}}, []string{"lock_hold_duration_seconds", "lock_losses_total", "lock_held"}},
 		event.Rounds: {[]event.Event{event.Round{Split: true}, event.Raise{}}, []string{"round_duration_seconds", "round_split_votes_total", "fence_raises_total"}},
 		event.Votes:  {[]event.Event{event.Vote{}}, []string{"node_duration_seconds"}},
-		event.Turns:  {[]event.Event{event.Turn{}}, []string{"turns_total", "handovers_total"}},
+		event.Turns:  {[]event.Event{event.Turn{}}, []string{"turns_total"}},
 		event.Nodes: {
 			[]event.Event{event.NodeDown{Failed: 1}, event.NodeUp{}, event.NodeDown{Err: nodeerr.ErrBroken}, event.NodeUp{}, event.Quarantine{Quarantined: true}},
 			[]string{"node_up", "node_quarantined", "node_disconnects_total", "node_connect_failures_total"},
@@ -66,7 +66,7 @@ func TestCollector_HasTheMetricsOfTheKindsOfEventsThatItIsTold(t *testing.T) {
 		}
 		require.ElementsMatch(t, of.metrics, have, kind)
 	}
-	require.Len(t, all, 25)
+	require.Len(t, all, 24)
 }
 
 // The danger: a program that wants few events seems to hold more and more locks. The documentation warns of it.
