@@ -518,12 +518,12 @@ func TestLockAll_LogsItsWait(t *testing.T) {
 }
 
 // inOrder has the call of LockAll that waits for b go on in order, by the loss of four turns. Then it holds a, and waits for b, whose lock
-// inOrder returns. Each name has changed hands once in a minute.
+// inOrder returns. Each name has changed hands once in a minute, so no lock may have a TTL that short.
 func (c *cluster) inOrder(locker *redlock.Locker, fake *clocktest.Fake, b *redlock.Lock) *redlock.Lock {
 	t, other := c.tb, c.locker(redlock.TTL(24*time.Hour))
 	waits := func(name string) {
 		t.Helper()
-		eventually(t, func() bool { return redlock.Waiting(locker, name) == 1 }, "it waits for %s", name)
+		turnUntil(t, fake, time.Millisecond, func() bool { return redlock.Waiting(locker, name) == 1 }) // after a pause perhaps
 	}
 	waits("b")
 	for range 2 {
@@ -538,7 +538,7 @@ func (c *cluster) inOrder(locker *redlock.Locker, fake *clocktest.Fake, b *redlo
 		require.NoError(t, a.Unlock(t.Context()))
 		waits("b")
 	}
-	eventually(t, func() bool { return c.value(0, "a") != "" }, "it holds a")
+	turnUntil(t, fake, time.Millisecond, func() bool { return c.value(0, "a") != "" }) // it holds a
 	return b
 }
 
@@ -546,11 +546,12 @@ func (c *cluster) inOrder(locker *redlock.Locker, fake *clocktest.Fake, b *redlo
 func TestLockAll_HoldsNothingForLongWhileAHolderStays(t *testing.T) {
 	c := onReal(t, 3)
 	locker, fake, _ := c.timed()
-	b := take(t, c.locker(), "b")
+	b := take(t, c.locker(), "b", redlock.TTL(24*time.Hour))
 	together := lockAllBeside(t.Context(), locker, []string{"a", "b"})
 	b = c.inOrder(locker, fake, b)
-	fake.Advance(5 * time.Second)
-	eventually(t, func() bool { return c.value(0, "a") == "" }, "it has given a back")
+	begun := fake.Now()
+	turnUntil(t, fake, 10*time.Millisecond, func() bool { return c.value(0, "a") == "" })
+	require.LessOrEqual(t, fake.Now().Sub(begun), 6*time.Second, "it has given a back")
 	require.Equal(t, 1, redlock.Waiting(locker, "b"), "it has kept its place")
 	unlock(t, take(t, c.locker(), "a"))
 	unlock(t, b)
@@ -569,7 +570,8 @@ func TestLockAll_MaxHoldCountsFromWhenAllAreHeld(t *testing.T) {
 	b = c.inOrder(locker, fake, b)
 	fake.Advance(4500 * time.Millisecond)
 	unlock(t, b)
-	got := receive(t, together, "the locks")
+	turnUntil(t, fake, 10*time.Millisecond, func() bool { return len(together) > 0 })
+	got := <-together
 	locks := all(got.locks, got.err)(t)
 	for range 18 { // so long that the last renewals are of less than a TTL
 		fake.Advance(2 * time.Second)
