@@ -210,8 +210,8 @@ func TestDetach_WaitsForTheNodesThatHaveNotAnsweredTheAcquire(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			require.NoError(t, locks.Lock("other").Unlock(t.Context()))
-			return locks.Lock("name"), nil
+			require.NoError(t, locks.Get("other").Unlock(t.Context()))
+			return locks.Get("name"), nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

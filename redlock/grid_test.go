@@ -52,7 +52,7 @@ func handles(take func(*redlock.Locker, context.Context, []string, ...redlock.Lo
 		if err != nil {
 			return "", err
 		}
-		return locks.Lock(name).Kind(), locks.Unlock(ctx)
+		return locks.Get(name).Kind(), locks.Unlock(ctx)
 	}
 }
 
@@ -73,7 +73,7 @@ func functionOfAll(
 ) taking {
 	return func(ctx context.Context, l *redlock.Locker, name string, opts []redlock.LockOption) (kind redlock.Kind, err error) {
 		err = do(l, ctx, []string{name, name + "-too"}, func(_ context.Context, locks *redlock.Locks) error {
-			kind = locks.Lock(name).Kind()
+			kind = locks.Get(name).Kind()
 			return nil
 		}, opts...)
 		return kind, err

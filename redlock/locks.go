@@ -38,9 +38,9 @@ func (l *Locks) Names() []string {
 	return names
 }
 
-// Lock returns the lock of a name, with its token and fencing token. It returns nil if there is no lock of the name.
+// Get returns the lock of a name, with its token and fencing token. It returns nil if there is no lock of the name.
 // The Unlock, Detach or loss of one lock ends the Locks, but the other locks stay held until Unlock.
-func (l *Locks) Lock(name string) *Lock {
+func (l *Locks) Get(name string) *Lock {
 	i := slices.IndexFunc(l.locks, func(lock *Lock) bool { return lock.Name() == name })
 	if i < 0 {
 		return nil

@@ -43,12 +43,12 @@ func TestTryLockAll_TakesAllNamesWithOneCommandForEachNode(t *testing.T) {
 		locks := all(locker.TryLockAll(t.Context(), []string{"c", "a", "b"}, redlock.Metadata("import")))(t)
 		require.Equal(t, []string{"a", "b", "c"}, locks.Names())
 		for _, name := range locks.Names() {
-			c.everywhere(locks.Lock(name))
-			require.Equal(t, locks.Lock("a").Token(), locks.Lock(name).Token())
-			require.Contains(t, locks.Lock(name).Token(), "import")
-			require.Zero(t, locks.Lock(name).Fence())
+			c.everywhere(locks.Get(name))
+			require.Equal(t, locks.Get("a").Token(), locks.Get(name).Token())
+			require.Contains(t, locks.Get(name).Token(), "import")
+			require.Zero(t, locks.Get(name).Fence())
 		}
-		require.Nil(t, locks.Lock("d"))
+		require.Nil(t, locks.Get("d"))
 		require.NoError(t, locks.Err())
 		require.Greater(t, locks.Remaining(), long/2)
 		require.NoError(t, locks.Unlock(t.Context()))
@@ -77,8 +77,8 @@ func TestTryLockAll_WithFencingEachNameHasItsOwnNumber(t *testing.T) {
 			unlock(t, take(t, locker, "b"))
 			locks := all(locker.TryLockAll(t.Context(), []string{"a", "b"}))(t)
 			for _, name := range locks.Names() {
-				require.Greater(t, locks.Lock(name).Fence(), before[name])
-				before[name] = locks.Lock(name).Fence()
+				require.Greater(t, locks.Get(name).Fence(), before[name])
+				before[name] = locks.Get(name).Fence()
 			}
 			require.NoError(t, locks.Unlock(t.Context()))
 		}
@@ -253,7 +253,7 @@ func TestLocks_EndWithTheFirstOfThem(t *testing.T) {
 		defer cancel()
 		require.NoError(t, locks.Extend(t.Context(), 2*long))
 		require.Greater(t, locks.Remaining(), long)
-		c.everywhere(locks.Lock("b"))
+		c.everywhere(locks.Get("b"))
 		c.doAll("DEL", "b")
 		requireIs(t, locks.Extend(t.Context(), 2*long), redlock.ErrLost)
 		receive(t, locks.Done(), "the end")
@@ -261,9 +261,9 @@ func TestLocks_EndWithTheFirstOfThem(t *testing.T) {
 		requireIs(t, locks.Err(), redlock.ErrLost)
 		requireIs(t, context.Cause(ctx), redlock.ErrLost)
 		require.ErrorContains(t, locks.Err(), `"b"`)
-		require.NoError(t, locks.Lock("a").Err(), "it is held until Unlock")
+		require.NoError(t, locks.Get("a").Err(), "it is held until Unlock")
 		requireIs(t, locks.Unlock(t.Context()), redlock.ErrLost)
-		requireIs(t, locks.Lock("a").Err(), redlock.ErrReleased)
+		requireIs(t, locks.Get("a").Err(), redlock.ErrReleased)
 		requireIs(t, locks.Err(), redlock.ErrLost)
 	})
 }
@@ -278,8 +278,8 @@ func TestLockAll_HasATokenOfItsOwnInEachRound(t *testing.T) {
 	requireIs(t, err, redlock.ErrTaken)
 	unlock(t, lock)
 	locks := all(locker.TryLockAll(t.Context(), []string{"a", "b"}))(t)
-	require.Equal(t, "token-2", locks.Lock("a").Token())
-	require.Equal(t, "token-2", locks.Lock("b").Token())
+	require.Equal(t, "token-2", locks.Get("a").Token())
+	require.Equal(t, "token-2", locks.Get("b").Token())
 	require.EqualValues(t, 2, made.Load())
 
 	broken := errors.New("broken")
@@ -298,7 +298,7 @@ func TestDoAll_RunsWhileAllLocksAreHeld(t *testing.T) {
 		})
 		require.Equal(t, boom, err) //nolint:testifylint // the very value
 		err = locker.DoAll(t.Context(), []string{"b", "a"}, func(ctx context.Context, locks *redlock.Locks) error {
-			c.everywhere(locks.Lock("a"))
+			c.everywhere(locks.Get("a"))
 			c.doAll("DEL", "a")
 			requireIs(t, locks.Extend(t.Context(), 2*long), redlock.ErrLost)
 			<-ctx.Done()
@@ -583,8 +583,8 @@ func TestLockAll_MaxHoldCountsFromWhenAllAreHeld(t *testing.T) {
 func TestLocks_ReleaseOfOneDoesNotHideTheLossOfAnother(t *testing.T) {
 	c := onMini(t, 3)
 	locks := all(c.locker().TryLockAll(t.Context(), []string{"a", "b"}))(t)
-	c.everywhere(locks.Lock("b"))
-	unlock(t, locks.Lock("a"))
+	c.everywhere(locks.Get("b"))
+	unlock(t, locks.Get("a"))
 	c.doAll("DEL", "b")
 	requireIs(t, locks.Unlock(t.Context()), redlock.ErrNotHeld, not{redlock.ErrReleased})
 }

@@ -52,7 +52,7 @@ func TestLockAll_TakesSeveralNames(t *testing.T) {
 		time.AfterFunc(time.Minute, func() { _ = lock.Unlock(t.Context()) })
 		locks, err := locker.LockAll(t.Context(), []string{"a", "b"})
 		require.NoError(t, err)
-		require.Greater(t, locks.Lock("b").Fence(), lock.Fence())
+		require.Greater(t, locks.Get("b").Fence(), lock.Fence())
 		require.NoError(t, locks.Unlock(t.Context()))
 	})
 }

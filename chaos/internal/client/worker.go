@@ -176,7 +176,7 @@ func (w *Worker) AcquireAll(ctx context.Context, names []string, c Call, try boo
 	for i, name := range names {
 		switch {
 		case err == nil:
-			holds = append(holds, w.got(ops[i], locks.Lock(name)))
+			holds = append(holds, w.got(ops[i], locks.Get(name)))
 		case errors.As(err, &refusal) && refusal.Names != nil && !slices.Contains(refusal.Names, name):
 			ops[i].Err = history.Canceled // another name was in the way
 			w.recorder.End(ops[i])

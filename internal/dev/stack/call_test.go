@@ -197,7 +197,7 @@ func (c *client) acquireAll(ctx context.Context, s step) {
 	case err == nil:
 		c.run.count("won together")
 		for _, name := range names {
-			c.take(locks.Lock(name), name, begin, step{ttl: s.ttl * 4 / 5, watch: s.watch})
+			c.take(locks.Get(name), name, begin, step{ttl: s.ttl * 4 / 5, watch: s.watch})
 		}
 	case ctx.Err() == nil && !c.closing.Load() && !isOneOf(err, may...):
 		c.run.violate("%v: %s returned %v, with its context not over", c, what, err)

@@ -123,7 +123,7 @@ func (a *attempt) take(ctx context.Context, j *Job) {
 	default:
 		a.lock = locks
 		for _, name := range j.Names {
-			a.each = append(a.each, locks.Lock(name))
+			a.each = append(a.each, locks.Get(name))
 		}
 	}
 }
