@@ -96,16 +96,16 @@ func (e *LockError) Error() string { return head(e.Op, e.Name) + text(e.Err) }
 // Unwrap returns Err.
 func (e *LockError) Unwrap() error { return e.Err }
 
-// head returns the beginning of the message of an error about a lock.
+// head returns the beginning of the message of an error: the operation and the name of the lock, if there are any.
 func head(op, name string) string {
 	if len(name) > engine.MaxName {
 		name = name[:32] + "..."
 	}
-	switch op {
-	case "":
+	switch {
+	case name == "":
+		return fmt.Sprintf("redlock: %s: ", op)
+	case op == "":
 		return fmt.Sprintf("redlock: %q: ", name)
-	case opPing:
-		return "redlock: ping: "
 	}
 	return fmt.Sprintf("redlock: %s %q: ", op, name)
 }

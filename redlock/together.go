@@ -85,9 +85,9 @@ func (l *Locker) requests(names []string, opts []LockOption) ([]request, error) 
 	sorted := slices.Sorted(slices.Values(names))
 	switch {
 	case len(names) == 0:
-		return nil, failed(event.OpAcquire, "", invalid("no names: from 1 to %d", maxTogether))
+		return nil, failed(event.OpAcquire, "", invalid("no names were given (1 to %d)", maxTogether))
 	case len(names) > maxTogether:
-		return nil, failed(event.OpAcquire, sorted[0], invalid("%d names: from 1 to %d", len(names), maxTogether))
+		return nil, failed(event.OpAcquire, sorted[0], invalid("%d names were given (1 to %d)", len(names), maxTogether))
 	}
 	all := make([]request, 0, len(names))
 	for i, name := range sorted {

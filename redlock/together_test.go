@@ -120,7 +120,7 @@ func TestTryLockAll_RefusesWhatItCannotDo(t *testing.T) {
 		many[i] = fmt.Sprint("name-", i)
 	}
 	for says, call := range map[string]func() (*redlock.Locks, error){
-		"no names":     func() (*redlock.Locks, error) { return locker.TryLockAll(t.Context(), nil) },
+		"redlock: acquire: no names were given (1 to 64)": func() (*redlock.Locks, error) { return locker.TryLockAll(t.Context(), nil) },
 		"65 names":     func() (*redlock.Locks, error) { return locker.LockAll(t.Context(), many) },
 		`"a" is given`: func() (*redlock.Locks, error) { return locker.LockAll(t.Context(), []string{"a", "b", "a"}) },
 		"is empty":     func() (*redlock.Locks, error) { return locker.LockAll(t.Context(), []string{"a", ""}) },
