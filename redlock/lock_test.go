@@ -149,6 +149,17 @@ func TestUnlock_OfALockThatIsLostIsRefusedThoughNodesWereGivenItAgain(t *testing
 	})
 }
 
+// The danger: a deferred Unlock that panics hides why there is no lock.
+func TestUnlock_OfNoLockIsInvalid(t *testing.T) {
+	t.Parallel()
+	var lock *redlock.Lock
+	var locks *redlock.Locks
+	for _, err := range []error{lock.Unlock(t.Context()), locks.Unlock(t.Context())} {
+		requireIs(t, err, redlock.ErrInvalid, not{redlock.ErrNotHeld})
+		require.EqualError(t, err, "redlock: unlock: there is no lock: the call that should have returned it has failed")
+	}
+}
+
 // The danger: a release on the caller's cancelled context that is not sent.
 func TestUnlock_OnACancelledContextDoesNotLeaveTheKey(t *testing.T) {
 	onBoth(t, 5, func(t *testing.T, c *cluster) {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // Locks is the set of locks of several names that were acquired together ([Locker.LockAll]). It is held while each of
@@ -105,8 +107,12 @@ func (l *Locks) Extend(ctx context.Context, ttl time.Duration) error {
 }
 
 // Unlock calls [Lock.Unlock] on all locks at the same time, and goes on if some of them fail. It returns the first
-// error in the order of the names, but [ErrReleased], which is no loss, only if there is no other.
+// error in the order of the names, but [ErrReleased], which is no loss, only if there is no other. Unlock of a nil
+// Locks is [ErrInvalid].
 func (l *Locks) Unlock(ctx context.Context) error {
+	if l == nil {
+		return failed(event.OpUnlock, "", noLock)
+	}
 	return first(l.each(func(lock *Lock) error { return lock.Unlock(ctx) }))
 }
 

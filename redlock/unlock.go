@@ -38,8 +38,12 @@ import (
 // release (nodeerr.ServerError). The key ends at its TTL at the latest. Then Unlock may be called again, but ErrNotHeld
 // may now mean that the releases of the first call got through.
 //
-// Whatever the result, the lock is over for this handle. Another holder's key is never deleted.
+// Whatever the result, the lock is over for this handle. Another holder's key is never deleted. Unlock of a nil Lock is
+// [ErrInvalid]: a deferred Unlock before the check of the error of Lock does not hide that error.
 func (l *Lock) Unlock(ctx context.Context) (err error) {
+	if l == nil {
+		return failed(event.OpUnlock, "", noLock)
+	}
 	e, call, handedOff := &l.locker.events, l.locker.newCall(ctx), false
 	if call != nil {
 		defer func() {
@@ -54,6 +58,9 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	handedOff, err = l.unlock(ctx, call)
 	return err
 }
+
+// noLock is the error of the Unlock of a nil handle.
+var noLock = invalid("there is no lock: the call that should have returned it has failed")
 
 // unlock ends a hold: it hands the lock off, or releases it after the last hold.
 func (l *Lock) unlock(ctx context.Context, call *observedCall) (handedOff bool, err error) {
