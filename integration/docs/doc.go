@@ -19,5 +19,6 @@
 // A block that cannot be run has a comment above it that says why, <!-- not run: it needs systemd -->. The tests list
 // these, and check the syntax of those for a shell.
 //
-// The comments of public packages are checked too: their links resolve, and lists are lists on pkg.go.dev.
+// The comments of packages are checked too: links of the public ones resolve, and lists are lists on pkg.go.dev. A list of
+// the files of a package has all of them.
 package docs
