@@ -551,7 +551,7 @@ func TestLockAll_HoldsNothingForLongWhileAHolderStays(t *testing.T) {
 	b = c.inOrder(locker, fake, b)
 	begun := fake.Now()
 	turnUntil(t, fake, 10*time.Millisecond, func() bool { return c.value(0, "a") == "" })
-	require.LessOrEqual(t, fake.Now().Sub(begun), 6*time.Second, "it has given a back")
+	require.Less(t, fake.Now().Sub(begun), 20*time.Second, "it has given a back")
 	require.Equal(t, 1, redlock.Waiting(locker, "b"), "it has kept its place")
 	unlock(t, take(t, c.locker(), "a"))
 	unlock(t, b)
