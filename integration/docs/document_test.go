@@ -64,6 +64,11 @@ func files(t *testing.T, wanted func(path string) bool) (paths []string) {
 	return paths
 }
 
+// isSource reports whether a file is Go code that is no test.
+func isSource(name string) bool {
+	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
+}
+
 // documents returns all documents of the repository.
 func documents(t *testing.T) (docs []*document) {
 	t.Helper()

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,7 +21,7 @@ var (
 func TestComments_ListAllFilesOfAPackage(t *testing.T) {
 	t.Parallel()
 	lists := 0
-	sources := files(t, func(name string) bool { return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") })
+	sources := files(t, isSource)
 	for _, source := range sources {
 		text, err := os.ReadFile(filepath.Join(root, source))
 		require.NoError(t, err)

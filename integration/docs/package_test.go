@@ -86,8 +86,7 @@ func load(dir string) (*doc.Package, error) {
 	fset := token.NewFileSet()
 	var parsed []*ast.File
 	for _, entry := range entries {
-		if match, err := build.Default.MatchFile(filepath.Join(root, dir), entry.Name()); err != nil || !match ||
-			!strings.HasSuffix(entry.Name(), ".go") || strings.HasSuffix(entry.Name(), "_test.go") {
+		if match, err := build.Default.MatchFile(filepath.Join(root, dir), entry.Name()); err != nil || !match || !isSource(entry.Name()) {
 			continue
 		}
 		file, err := parser.ParseFile(fset, filepath.Join(root, dir, entry.Name()), nil, parser.ParseComments)
@@ -136,7 +135,7 @@ func comments(p *doc.Package) map[string][]string {
 func TestPackages_AreShownAsMeant(t *testing.T) {
 	t.Parallel()
 	var dirs []string
-	for _, name := range files(t, func(name string) bool { return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") }) {
+	for _, name := range files(t, isSource) {
 		private := slices.ContainsFunc(strings.Split(name, "/"), func(folder string) bool {
 			return slices.Contains([]string{"internal", "bench", "integration", "tools", "cmd", "examples"}, folder)
 		})

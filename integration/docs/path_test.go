@@ -21,8 +21,7 @@ var (
 func TestDesign_NamesFunctionsThatAreThere(t *testing.T) {
 	there, fields := map[string]bool{}, map[string]bool{}
 	for _, name := range files(t, func(name string) bool {
-		return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") &&
-			(strings.HasPrefix(name, "redlock/") || strings.HasPrefix(name, "internal/"))
+		return isSource(name) && (strings.HasPrefix(name, "redlock/") || strings.HasPrefix(name, "internal/"))
 	}) {
 		source, err := os.ReadFile(filepath.Join(root, name))
 		require.NoError(t, err)
