@@ -174,7 +174,7 @@ func (m *metrics) begin() {
 		c.Add(ctx, 0)
 	}
 	for _, direction := range []string{outcome.Sent, outcome.Received} {
-		m.turned(ctx, 0, direction)
+		m.turns.Add(ctx, 0, m.ways.of(direction).add...)
 	}
 	if !m.named {
 		for _, kind := range outcome.Kinds {
@@ -194,11 +194,6 @@ func (m *metrics) beginNode(ctx context.Context, addr string) {
 	for _, c := range []metric.Int64Counter{m.disconnects, m.connectFailures, m.fenceRaises} {
 		c.Add(ctx, 0, m.nodes.of(addr).add...)
 	}
-}
-
-// turned counts turns.
-func (m *metrics) turned(ctx context.Context, n int64, direction string) {
-	m.turns.Add(ctx, n, m.ways.of(direction).add...)
 }
 
 func (m *metrics) voted(e event.Vote) {

@@ -74,7 +74,7 @@ func (o *Observer) Observe(what event.Event) {
 	case event.End:
 		o.ended(e)
 	case event.Turn:
-		m.turned(ctx, 1, outcome.Direction(e))
+		m.turns.Add(ctx, 1, m.ways.of(outcome.Direction(e)).add...)
 	case event.NodeUp:
 		o.nodes.up(e)
 	case event.Quarantine:
