@@ -166,14 +166,14 @@ func (n *Node) Config() Config { return n.config }
 //
 // The server carries out the commands that reach it in the order in which they were sent. A command whose form the
 // server refuses is an exception: it may be sent again, behind the others. A release outlives its timeout: the node
-// sends it until it is answered, or until it is no longer worth sending. Any other command that could not be written in
-// time is not written at all.
+// sends it until it is answered, or until it is no longer worth sending. While the server
+// does not answer, the receivers of all releases together wait for one timeout only. Any other command that could not be written in time is not written at all.
 func (n *Node) Send(since time.Time, cmd *wire.Command, to wire.Receiver, tag wire.Tag) error {
 	n.mu.Lock()
-	wake, err := n.pipeline.Send(since, pending{cmd: cmd, to: to, tag: tag}.op())
+	wake, expire, err := n.pipeline.Send(since, pending{cmd: cmd, to: to, tag: tag}.op())
 	if err == nil {
 		n.startLocked()
-		n.armLocked(since.Add(n.config.Timeout))
+		n.armLocked(expire)
 	}
 	n.mu.Unlock()
 	if wake { // otherwise an earlier command has woken the loop
@@ -184,10 +184,11 @@ func (n *Node) Send(since time.Time, cmd *wire.Command, to wire.Receiver, tag wi
 
 // sendLocked queues one of the node's own commands. sent is false if the node does not accept it.
 func (n *Node) sendLocked(now time.Time, c pending) (sent bool) {
-	if _, err := n.pipeline.Send(now, c.op()); err != nil {
+	_, expire, err := n.pipeline.Send(now, c.op())
+	if err != nil {
 		return false
 	}
-	n.armLocked(now.Add(n.config.Timeout))
+	n.armLocked(expire)
 	n.wakeLoop()
 	return true
 }

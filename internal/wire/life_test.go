@@ -100,7 +100,7 @@ func TestLife_ACommandEndsAPauseAfterAnAttemptThatCostLittle(t *testing.T) {
 				require.Equal(t, wire.Pausing, p.Life.State())
 				return
 			}
-			wake, err := p.Send(now, op("acquire"))
+			wake, _, err := p.Send(now, op("acquire"))
 			require.NoError(t, err)
 			require.True(t, wake)
 			require.Equal(t, now, p.Life.Dial(now, false))
@@ -298,7 +298,7 @@ func TestLife_RandomWalks(t *testing.T) {
 			now = now.Add(time.Duration(r.Int64N(int64(timeout))))
 			switch s := p.Life.State(); {
 			case r.IntN(3) == 0:
-				if _, err := p.Send(now, op(fmt.Sprint([...]string{"acquire", "release", "observe"}[r.IntN(3)], r.IntN(1000)))); err != nil {
+				if _, _, err := p.Send(now, op(fmt.Sprint([...]string{"acquire", "release", "observe"}[r.IntN(3)], r.IntN(1000)))); err != nil {
 					require.True(t, p.Life.State() != wire.Leaving || errors.Is(err, nodeerr.ErrSuspended), "what comes while the node leaves is queued")
 				}
 			case r.IntN(4) == 0:

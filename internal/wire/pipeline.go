@@ -59,6 +59,7 @@ type Pipeline[T any] struct {
 	written int         // how many of the commands under way were written; the others wait behind them
 	notices []Notice[T] // not reported yet
 	overdue bool        // an answer is overdue
+	silence time.Time   // when clean-up was first sent to a server that did not answer; zero if it has answered since
 	closed  bool
 }
 
@@ -66,33 +67,63 @@ type Pipeline[T any] struct {
 func (p *Pipeline[T]) underWay() []Op[T] { return p.ops[p.head:] }
 
 // Send queues a command, or returns why it does not. wake reports whether the node has something to do that it did not
-// have before. The command ends within the timeout: by an answer, or by a Notice after Expire at now + timeout.
-func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (wake bool, err error) {
+// have before. The command ends within the timeout: by an answer, or by a Notice after Expire. expire is when to call
+// Expire at the latest.
+func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (wake bool, expire time.Time, err error) {
 	underWay, wakes := len(p.underWay()), false
 	if !p.closed {
 		wakes = p.Life.wanted(now)
 	}
-	switch {
-	case p.closed:
-		return false, nodeerr.ErrClosed
-	case op.Command.CleansUp() && underWay < maxCleanUp: // accepted also while the server does not answer
-	case op.Command.CleansUp(): // this error says that it is not sent again
-		return false, nodeerr.ErrOverloaded
-	case p.Life.Refusal() != nil:
-		return false, p.Life.Refusal()
-	case op.Command.WantsLate && !op.Command.Changes() && underWay < maxCleanUp:
-		// A late answer shows whether the key is gone.
-	case p.overdue:
-		return false, nodeerr.ErrSuspended
-	case underWay >= maxUnderWay:
-		return false, nodeerr.ErrOverloaded
+	if err := p.refusal(op.Command); err != nil {
+		return false, time.Time{}, err
 	}
 	op.deadline = now.Add(p.Timeout)
 	if !p.Life.met {
 		op.deadline = now.Add(max(p.Timeout, p.First))
 	}
+	silent := p.silent()
+	if silent != nil && op.Command.CleansUp() {
+		if p.silence.IsZero() {
+			p.silence = now
+		}
+		op.deadline = p.silence.Add(p.Timeout) // releases one after the other wait for one timeout in all
+	}
 	p.ops = append(p.ops, op)
-	return wakes || underWay == p.written, nil
+	if !now.Before(op.deadline) {
+		p.end(underWay, silent)
+	}
+	return wakes || underWay == p.written, now.Add(min(p.Timeout, op.deadline.Sub(now))), nil
+}
+
+// refusal returns why a command is not queued; nil if it is.
+func (p *Pipeline[T]) refusal(cmd *Command) error {
+	underWay := len(p.underWay())
+	switch {
+	case p.closed:
+		return nodeerr.ErrClosed
+	case cmd.CleansUp() && underWay < maxCleanUp: // accepted also while the server does not answer
+		return nil
+	case cmd.CleansUp(): // this error says that it is not sent again
+		return nodeerr.ErrOverloaded
+	case p.Life.Refusal() != nil:
+		return p.Life.Refusal()
+	case cmd.WantsLate && !cmd.Changes() && underWay < maxCleanUp: // a late answer shows whether the key is gone
+		return nil
+	case p.overdue:
+		return nodeerr.ErrSuspended
+	case underWay >= maxUnderWay:
+		return nodeerr.ErrOverloaded
+	}
+	return nil
+}
+
+// silent returns why no answer can be expected: the reason why there is no connection, or ErrSuspended. It is nil as
+// long as the server answers.
+func (p *Pipeline[T]) silent() error {
+	if refusal := p.Life.Refusal(); refusal != nil || !p.overdue {
+		return refusal
+	}
+	return nodeerr.ErrSuspended
 }
 
 // Take returns the next commands to write, limit at most. They are answered in this order, after all commands that were
@@ -137,7 +168,7 @@ func (p *Pipeline[T]) Next() *T {
 // Answered removes the command to which an answer belongs, and returns it as op. There must be a Next. reported means
 // that the end of op has been reported before, so that nobody waits for the answer.
 func (p *Pipeline[T]) Answered() (op Op[T], reported bool) {
-	p.overdue = false
+	p.overdue, p.silence = false, time.Time{}
 	op = p.underWay()[0]
 	p.underWay()[0] = Op[T]{} // so that the slice keeps nothing alive
 	p.head++
@@ -185,6 +216,7 @@ func (p *Pipeline[T]) Greeted(now time.Time) {
 			p.underWay()[i].deadline = now.Add(p.Timeout)
 		}
 	}
+	p.silence = time.Time{}
 	p.Life.greet(now)
 }
 
@@ -277,7 +309,7 @@ func (p *Pipeline[T]) end(i int, err error) *Op[T] {
 func SentAgain(err error) bool {
 	var unconnected *nodeerr.ConnectError
 	return errors.As(err, &unconnected) || errors.Is(err, nodeerr.ErrBroken) || errors.Is(err, nodeerr.ErrTimeout) ||
-		Wrong(err)
+		errors.Is(err, nodeerr.ErrSuspended) || Wrong(err)
 }
 
 // sweep drops the waiting commands that have ended and will not be written. Clean-up is still written while it can

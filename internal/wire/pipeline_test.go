@@ -57,7 +57,7 @@ func op(item string) wire.Op[string] {
 func (p *pipe) send(now time.Time, items ...string) {
 	p.Helper()
 	for _, item := range items {
-		_, err := p.Send(now, op(item))
+		_, _, err := p.Send(now, op(item))
 		require.NoError(p, err, item)
 	}
 }
@@ -73,7 +73,7 @@ func (p *pipe) written(now time.Time) (items []string) {
 // refuses fails the test unless a command is not queued for this reason.
 func (p *pipe) refuses(now time.Time, item string, reason error) {
 	p.Helper()
-	_, err := p.Send(now, op(item))
+	_, _, err := p.Send(now, op(item))
 	require.ErrorIs(p, err, reason, item)
 }
 
@@ -81,7 +81,7 @@ func (p *pipe) refuses(now time.Time, item string, reason error) {
 func (p *pipe) fill(now time.Time, item string, reason error) (n int) {
 	p.Helper()
 	for ; ; n++ {
-		if _, err := p.Send(now, op(item)); err != nil {
+		if _, _, err := p.Send(now, op(item)); err != nil {
 			require.ErrorIs(p, err, reason)
 			return n
 		}
@@ -121,6 +121,45 @@ func TestPipeline_BoundsWhatIsSentAllTheSameWhileAnAnswerIsOverdue(t *testing.T)
 	}
 }
 
+// The danger: each of a hundred releases, one after the other, waits for its timeout for a server that is known to be frozen.
+func TestPipeline_CleanUpTogetherWaitsForOneTimeoutWhileNothingAnswers(t *testing.T) {
+	for reason, silence := range map[error]func(p *pipe) (end func()){
+		nodeerr.ErrSuspended: func(p *pipe) (end func()) {
+			p.send(start.Add(-timeout), "acquire")
+			p.written(start.Add(-timeout))
+			p.Expire(start)
+			p.ended(quorum.Unknown, nodeerr.ErrTimeout, "acquire")
+			return func() { p.Answered() } // late
+		},
+		errDown: func(p *pipe) (end func()) {
+			p.Broken(start, nil, wire.Served, true)
+			p.Failed(start, errDown, false)
+			return p.connect
+		},
+	} {
+		p := newPipe(t)
+		release := func(now, expire time.Time) {
+			_, at, err := p.Send(now, op("release"))
+			require.NoError(t, err)
+			require.Equal(t, expire, at, reason)
+		}
+		end := silence(p)
+		release(start, start.Add(timeout)) // it may have been a short pause
+		release(start.Add(timeout/2), start.Add(timeout))
+		require.Empty(t, p.Notices())
+		p.Expire(start.Add(timeout))
+		require.Len(t, p.Notices(), 2)
+		for _, later := range []time.Duration{timeout, time.Hour} {
+			release(start.Add(later), start.Add(timeout))
+			p.ended(quorum.Unknown, reason, "release")
+		}
+		end()
+		require.Len(t, p.written(start), 4, "they are sent")
+		release(start.Add(timeout), start.Add(2*timeout))
+		require.Empty(t, p.Notices())
+	}
+}
+
 func TestPipeline_OnlyCleanUpWaitsForAConnectionThatFailed(t *testing.T) {
 	p := newPipe(t)
 	p.Broken(start, nil, wire.Served, true)
@@ -157,6 +196,20 @@ func TestSentAgain_IsTrueOfTheCleanUpThatThePipelineKeeps(t *testing.T) {
 		"no connection": func(p *pipe, now time.Time) {
 			p.Broken(start, nil, wire.Served, true)
 			p.Failed(now, down, true)
+		},
+		"an answer was overdue": func(p *pipe, now time.Time) {
+			p.written(start)
+			p.Expire(now)
+			p.ended(quorum.Unknown, nodeerr.ErrTimeout, "release")
+			p.Answered()
+			p.send(now, "acquire")
+			p.written(now)
+			p.Expire(now.Add(timeout))
+			p.send(now.Add(timeout), "release")
+			p.ended(quorum.Unknown, nodeerr.ErrTimeout, "acquire")
+			p.Expire(now.Add(2 * timeout))
+			p.ended(quorum.Unknown, nodeerr.ErrTimeout, "release")
+			p.send(now.Add(2*timeout), "release")
 		},
 		"closed": func(p *pipe, now time.Time) {
 			p.Close(now, op("last"))

@@ -72,8 +72,9 @@ var (
 	// ErrQueued means that the node was not asked: other calls of this Locker hold the lock or wait for it, or it is the
 	// turn of another process.
 	ErrQueued = errors.New("nodeerr: not asked: other calls are ahead")
-	// ErrSuspended means that the node was not asked, because older answers of the node are overdue.
-	ErrSuspended = errors.New("nodeerr: not asked: older answers are overdue")
+	// ErrSuspended means that the node was not asked, because older answers of the node are overdue. A release is sent all
+	// the same, but nobody waits for its answer.
+	ErrSuspended = errors.New("nodeerr: not waited for: older answers are overdue")
 	// ErrOverloaded means that the node was not asked, because too many commands (4096) are under way on it.
 	ErrOverloaded = errors.New("nodeerr: not asked: too many commands under way")
 	// ErrQuarantined means that the node was not asked for a lock, because its server may have forgotten locks, see

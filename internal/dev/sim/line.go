@@ -85,10 +85,11 @@ func (l *line) send(o order) error {
 	if o.cmd == nil {
 		op.Command = new(wire.Command)
 	}
-	if _, err := l.commands.Send(now, op); err != nil {
+	_, expire, err := l.commands.Send(now, op)
+	if err != nil {
 		return err
 	}
-	l.timer.set(l.client, &l.client.mono, now.Add(nodeTimeout), l.expire)
+	l.timer.set(l.client, &l.client.mono, expire, l.expire)
 	if l.conn == nil {
 		l.dial() // it may have ended a pause
 	}
