@@ -78,8 +78,9 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 // over, as if it had been released. This Locker no longer extends or releases it.
 //
 // Detach waits for the outcome of an extension that is under way. It also waits for the nodes that have not answered
-// the acquire, for the node timeout at most. Attach would not find the keys that they set later. Calls of this Locker
-// that wait for the lock wake at its release, like calls of other processes.
+// the acquire, for the node timeout at most. Attach would not find the keys that they set later. If ctx has ended before
+// the call, Detach ignores that. Calls of this Locker that wait for the lock wake at its release, like calls of other
+// processes.
 //
 // If the last extension or renewal has failed with [ErrNoQuorum], a majority of the nodes may still set or keep the key
 // later. They keep it for the TTL of that extension. Then nobody holds the lock, but others wait. To prevent that, call
@@ -88,9 +89,9 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 // The errors, after which the lock is unchanged:
 //   - [ErrReleased], [ErrLost], [ErrExpired]: the lock was over before;
 //   - [ErrInvalid]: other handles hold the lock too ([Reentrant]), so that it cannot be detached;
-//   - ctx.Err(): ctx ended first.
+//   - ctx.Err(): ctx ended during the call.
 func (l *Lock) Detach(ctx context.Context) (token string, err error) {
-	over := l.Done()
+	over, ctx := l.Done(), living(ctx)
 	for {
 		under, err := l.detach()
 		switch {

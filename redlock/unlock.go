@@ -10,10 +10,11 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// Unlock releases the lock. It sends the release to every node that may hold the lock, even if ctx has ended. It waits
-// for the outcome until ctx ends, and for the node timeout at most. The end of ctx ends only the wait: a release that
-// was sent goes on. So a deferred Unlock may have a context that has ended, if its result does not matter; otherwise
-// pass [context.WithoutCancel] of it. A ctx of Lock.Context ends with the Unlock; that end does not stop the wait.
+// Unlock releases the lock. It sends the release to every node that may hold the lock. It waits for the outcome, for
+// the node timeout at most. While servers are silent, calls one after the other wait for that time once, not each.
+//
+// If ctx has ended before the call, Unlock ignores that, so "defer lock.Unlock(ctx)" is right. If ctx ends later,
+// Unlock returns, and the release goes on. A ctx of Lock.Context ends with the Unlock; that end does not stop the wait.
 //
 // If there are several handles on the lock ([Reentrant]), each of them but the last only ends its own hold. With
 // [WithLocalHandoff] the lock may go to a waiter of this Locker instead. Then no node is asked, and nil means that the
@@ -26,7 +27,7 @@ import (
 //	ErrLost                    as above: the nodes no longer held it
 //	ErrReleased                this handle has been unlocked before, or another call is doing so; no node was asked
 //	ErrNoQuorum                unknown, because too few nodes answered
-//	ErrNoQuorum and ctx.Err()  unknown, because ctx ended first
+//	ErrNoQuorum and ctx.Err()  unknown, because ctx ended during the call
 //
 // nil is possible even if Err is ErrExpired. The nodes keep the key for a little longer than the deadline, and with
 // [Grace] for that time more.
@@ -64,6 +65,7 @@ var noLock = invalid("there is no lock: the call that should have returned it ha
 
 // unlock ends a hold: it hands the lock off, or releases it after the last hold.
 func (l *Lock) unlock(ctx context.Context, call *observedCall) (handedOff bool, err error) {
+	ctx = living(ctx)
 	h, locker := l.held, l.locker
 	h.Enter()
 	h.LingerLocked()
@@ -105,6 +107,14 @@ func (l *Lock) unlock(ctx context.Context, call *observedCall) (handedOff bool, 
 		return false, failed(event.OpUnlock, l.Name(), locker.end(h, ending))
 	}
 	return false, refusal
+}
+
+// living returns ctx, without its end if it has ended.
+func living(ctx context.Context) context.Context {
+	if ctx.Err() != nil {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
 }
 
 // awaitRelease waits until the release has its outcome, or ctx ends. It returns the outcome, or NoQuorum if the release
