@@ -78,9 +78,9 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 // over, as if it had been released. This Locker no longer extends or releases it.
 //
 // Detach waits for the outcome of an extension that is under way. It also waits for the nodes that have not answered
-// the acquire, for the node timeout at most. Attach would not find the keys that they set later. If ctx has ended before
-// the call, Detach ignores that. Calls of this Locker that wait for the lock wake at its release, like calls of other
-// processes.
+// the acquire, for the node timeout at most. Attach would not find the keys that they set later. If ctx has ended
+// before the call, Detach ignores that. Calls of this Locker that wait for the lock wake at its release, like calls of
+// other processes.
 //
 // If the last extension or renewal has failed with [ErrNoQuorum], a majority of the nodes may still set or keep the key
 // later. They keep it for the TTL of that extension. Then nobody holds the lock, but others wait. To prevent that, call

@@ -16,7 +16,7 @@ func runTick(ctx context.Context, locker *redlock.Locker, tick time.Time, job fu
 	err := locker.Do(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
 		err := job(ctx)
 		// The lock stays: a machine that is late finds it taken.
-		_, lost := lock.Detach(context.WithoutCancel(ctx))
+		_, lost := lock.Detach(ctx)
 		return errors.Join(err, lost)
 	}, redlock.TTL(15*time.Minute), redlock.MaxWait(2*time.Second))
 	if errors.Is(err, redlock.ErrTaken) && errors.Is(err, redlock.ErrNotRun) {

@@ -83,7 +83,7 @@ func ExampleAutoExtend() {
 	work, cancel := lock.Context(ctx) // ends when the lock does
 	err = index(work, 0)
 	cancel()
-	fmt.Println(errors.Join(err, lock.Unlock(context.WithoutCancel(ctx))))
+	fmt.Println(errors.Join(err, lock.Unlock(ctx)))
 
 	// Output:
 	// part 0

@@ -28,7 +28,7 @@ func billIfFree(ctx context.Context, locker *redlock.Locker) (billed bool, err e
 	work, cancel := lock.Context(ctx) // ends with the lock
 	err = bill(work)
 	cancel()
-	return true, errors.Join(err, lock.Unlock(context.WithoutCancel(ctx)))
+	return true, errors.Join(err, lock.Unlock(ctx))
 }
 
 func Example_migration() {

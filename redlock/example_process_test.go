@@ -28,7 +28,7 @@ func finish(ctx context.Context, locker *redlock.Locker, upload, token string) e
 	}
 	work, cancel := lock.Context(ctx)
 	defer cancel()
-	return errors.Join(store(work, upload), lock.Unlock(context.WithoutCancel(ctx)))
+	return errors.Join(store(work, upload), lock.Unlock(ctx))
 }
 
 func store(ctx context.Context, upload string) error {

@@ -67,7 +67,7 @@ func ExampleLocker_Lock() {
 	if err := writeReport(work); err != nil {
 		log.Print(err)
 	}
-	if err := lock.Unlock(context.WithoutCancel(ctx)); err != nil {
+	if err := lock.Unlock(ctx); err != nil {
 		log.Print(err) // ErrNotHeld: the work may have overlapped with another holder's
 	}
 

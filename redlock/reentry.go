@@ -54,7 +54,7 @@ func (l *Locker) reenter(ctx context.Context, req *request) (*Lock, error) {
 		if err := lock.Extend(ctx, ttl); err != nil {
 			// Usually the outer handle still holds the lock, so Unlock only ends this hold and asks no node. If the outer handle
 			// was unlocked meanwhile, Unlock releases the lock or hands it off.
-			_ = lock.Unlock(context.WithoutCancel(ctx))
+			_ = lock.Unlock(ctx)
 			return nil, err
 		}
 	}

@@ -77,7 +77,7 @@ func (e *Elector) campaign(ctx context.Context) {
 			e.lock.Store(nil)
 			lost := lock.Err()
 			e.tell(ctx, lost) // at once: the release may take its time
-			if err = hold.Release(context.WithoutCancel(ctx), lock); lost != nil {
+			if err = hold.Release(ctx, lock); lost != nil {
 				err = nil
 			}
 		}

@@ -142,7 +142,7 @@ func (d *Driver) Lock() error {
 			}
 			return nil
 		}
-		_ = lock.Unlock(context.WithoutCancel(d.ctx))
+		_ = lock.Unlock(d.ctx)
 	}
 	d.busy = false
 	if errors.Is(err, redlock.ErrTaken) {

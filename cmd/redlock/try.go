@@ -50,7 +50,7 @@ func (c *tryCmd) Run(ctx context.Context, to streams) error {
 			return err
 		}
 		if err := printHeld(to.out, lock, c.JSON, lock.Token()); err != nil {
-			return errors.Join(err, lock.Unlock(context.WithoutCancel(ctx))) // nobody knows the token
+			return errors.Join(err, lock.Unlock(ctx)) // nobody knows the token
 		}
 		_, err = lock.Detach(ctx)
 		return err
@@ -99,7 +99,7 @@ func (c *extendCmd) Run(ctx context.Context, to streams) error {
 			return err
 		}
 		if err := lock.Extend(ctx, c.TTL); err != nil {
-			_, _ = lock.Detach(context.WithoutCancel(ctx)) // fails if it is lost
+			_, _ = lock.Detach(ctx) // fails if it is lost
 			return err
 		}
 		if err := printHeld(to.out, lock, c.JSON, lock.Remaining().Truncate(time.Millisecond).String()); err != nil {

@@ -233,7 +233,7 @@ func (c *Cluster) releaser(call, key string, lock *redlock.Lock, err error) (rel
 	}
 	return sync.OnceFunc(func() {
 		c.t.Helper()
-		if err := lock.Unlock(context.WithoutCancel(c.t.Context())); err != nil {
+		if err := lock.Unlock(c.t.Context()); err != nil {
 			c.t.Errorf("redlocktest: the release of %s(%q): %v", call, key, err)
 		}
 	})

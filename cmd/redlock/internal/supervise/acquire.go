@@ -41,7 +41,7 @@ func (h *holder) acquire() *Report {
 	for {
 		a := h.attempt(ctx, notice.C)
 		if a.lock != nil && (a.by != 0 || a.frontGone) {
-			_ = a.lock.Unlock(context.WithoutCancel(ctx)) // it ends by itself if that fails
+			_ = a.lock.Unlock(ctx) // it ends by itself if that fails
 		}
 		switch {
 		case a.frontGone:
