@@ -27,8 +27,8 @@
 //
 // # Options
 //
-// [Open] and [New] take options named With..., and options of type [DefaultOption] as the defaults of their locks. If
-// an option is given twice, the last one counts; [WithObserver] and [WithPoolOptions] add up. A call returns
+// Options named With... are for [Open] and [New]. The others are for a call, or for Open and New as the default of all
+// calls. If an option is given twice, the last one counts; [WithObserver] and [WithPoolOptions] add up. A call returns
 // [ErrInvalid] for an option that it has no use for. It ignores a default that it has no use for.
 //
 //	                        Lock, Do                    TryLock, TryDo   Attach

@@ -109,7 +109,7 @@ func TestExtremes_WhatStrangersPublishTakesNoMemory(t *testing.T) {
 var everyDuration = map[string]struct {
 	pool        func(time.Duration) pool.Option
 	locker      func(time.Duration) redlock.Option
-	lock        func(time.Duration) redlock.DefaultOption
+	lock        func(time.Duration) redlock.LockOption
 	least, most time.Duration
 	none        bool // 0 means that there is none
 }{

@@ -153,7 +153,7 @@ func TestCalls_TheGridHasEachCallAndEachOption(t *testing.T) {
 				continue
 			}
 			if results := f.Type.Results; f.Recv == nil && results != nil {
-				if result, is := results.List[0].Type.(*ast.Ident); is && slices.Contains([]string{"LockOption", "DefaultOption"}, result.Name) {
+				if result, is := results.List[0].Type.(*ast.Ident); is && result.Name == "LockOption" {
 					options[f.Name.Name] = true
 				}
 			}

@@ -44,7 +44,7 @@ func (l *Lock) Kind() Kind { return Kind(l.held.First.Want.Kind.String()) }
 // The option is [ErrInvalid] for several names, in Attach, and beside [Slots]. Write it in the call: in a slice of
 // options that a writer uses too, it would turn the writer into a reader.
 func Shared() LockOption {
-	return lockOption(func(r *request) { r.Kind, r.given = engine.KindShared, r.given|givenShared })
+	return callOption{func(r *request) { r.Kind, r.given = engine.KindShared, r.given|givenShared }, "Shared"}
 }
 
 // Slots asks for one of n slots of a name, like a semaphore. At most n callers have a slot at a time, in all processes
@@ -67,7 +67,7 @@ func Shared() LockOption {
 //
 // The option is [ErrInvalid] for several names, in Attach, and beside [Shared].
 func Slots(n int) LockOption {
-	return lockOption(func(r *request) { r.Kind, r.slots, r.given = engine.KindSlot, n, r.given|givenSlots })
+	return callOption{func(r *request) { r.Kind, r.slots, r.given = engine.KindSlot, n, r.given|givenSlots }, "Slots"}
 }
 
 // kindOption returns the option that has set the kind, as text.

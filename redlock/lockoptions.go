@@ -5,8 +5,8 @@ import "time"
 // TTL sets how long a lock lives if it is not extended: 10 s by default. The range is from 1 ms to 24 h ([WithMaxTTL]),
 // in whole milliseconds; a fraction is cut off. The allowance for drift must leave more than a third of the TTL
 // ([WithDrift]). So with the default allowance the least TTL is 4 ms.
-func TTL(ttl time.Duration) DefaultOption {
-	return defaultOption(func(r *request) { r.TTL = ttl })
+func TTL(ttl time.Duration) LockOption {
+	return lockOption(func(r *request) { r.TTL = ttl })
 }
 
 // AutoExtend renews the lock while it is held. The first renewal comes after 0.1 s at the latest, and another each time
@@ -33,15 +33,15 @@ func AutoExtend() LockOption {
 // The default is 0. d must not be below zero or above half of the TTL. It must also leave more than a third of the TTL
 // beside the allowance for drift. d shortens the time in which a renewal may be repeated while nodes fail. With a d of
 // half the TTL that time is a sixth of the TTL.
-func Grace(d time.Duration) DefaultOption {
-	return defaultOption(func(r *request) { r.Grace, r.given = d, r.given|givenGrace })
+func Grace(d time.Duration) LockOption {
+	return lockOption(func(r *request) { r.Grace, r.given = d, r.given|givenGrace })
 }
 
 // MaxHold limits [AutoExtend]: no renewal moves the end of the lock beyond d after its acquire began. It does not limit
 // [Lock.Extend]. The default is [NoLimit]. d must not be below the lock's TTL. The option is [ErrInvalid] for a call
 // without AutoExtend, except Do and TryDo, which imply AutoExtend.
-func MaxHold(d time.Duration) DefaultOption {
-	return defaultOption(func(r *request) { r.MaxHold, r.given = d, r.given|givenMaxHold })
+func MaxHold(d time.Duration) LockOption {
+	return lockOption(func(r *request) { r.MaxHold, r.given = d, r.given|givenMaxHold })
 }
 
 // MaxWait limits how long Lock and Do wait for the lock. After d they return the reason of the last round, [ErrTaken]
@@ -50,8 +50,8 @@ func MaxHold(d time.Duration) DefaultOption {
 //
 // 0 means that the call does not wait, like [Locker.TryLock]. The default is [NoLimit]: only the context limits the
 // wait. d must not be below zero. For TryLock, TryDo and Attach, which do not wait, the option is [ErrInvalid].
-func MaxWait(d time.Duration) DefaultOption {
-	return defaultOption(func(r *request) { r.maxWait, r.given = d, r.given|givenMaxWait })
+func MaxWait(d time.Duration) LockOption {
+	return lockOption(func(r *request) { r.maxWait, r.given = d, r.given|givenMaxWait })
 }
 
 // MaxOutage limits how long Lock and Do wait while no majority of the nodes can be reached. It is for calls that may
@@ -61,8 +61,8 @@ func MaxWait(d time.Duration) DefaultOption {
 //
 // 0 means that the first round without a majority ends the wait. The default is [NoLimit]. d must not be below zero.
 // For TryLock, TryDo and Attach, which do not wait, the option is [ErrInvalid].
-func MaxOutage(d time.Duration) DefaultOption {
-	return defaultOption(func(r *request) { r.maxOutage, r.given = d, r.given|givenMaxOutage })
+func MaxOutage(d time.Duration) LockOption {
+	return lockOption(func(r *request) { r.maxOutage, r.given = d, r.given|givenMaxOutage })
 }
 
 // Reentrant lets the holder of a lock take it again. The Locker recognises the holder by its context, if that comes
@@ -76,21 +76,21 @@ func MaxOutage(d time.Duration) DefaultOption {
 //
 // Without this option such a call returns [ErrDeadlock].
 func Reentrant() LockOption {
-	return lockOption(func(r *request) { r.reentrant = true })
+	return callOption{func(r *request) { r.reentrant = true }, "Reentrant"}
 }
 
 // Owner names the owner of the lock, for code that cannot pass a context from one call to the next. A call with the
 // same id on the same Locker belongs to the same owner ([Reentrant]). For a lock of another process, use
 // [Locker.Attach]. An id has from 1 to 512 bytes and no control characters.
 func Owner(id string) LockOption {
-	return lockOption(func(r *request) { r.owner, r.given = id, r.given|givenOwner })
+	return callOption{func(r *request) { r.owner, r.given = id, r.given|givenOwner }, "Owner"}
 }
 
 // Metadata stores a text with the lock, for example its holder and its purpose. [Locker.Inspect] shows it. The text
 // becomes part of the token, and so of every command. It has at most 256 bytes, no | and no control characters. There
 // is none by default.
-func Metadata(text string) DefaultOption {
-	return defaultOption(func(r *request) { r.metadata, r.given = text, r.given|givenMetadata })
+func Metadata(text string) LockOption {
+	return lockOption(func(r *request) { r.metadata, r.given = text, r.given|givenMetadata })
 }
 
 // TokenSource sets the function that makes tokens, for callers that choose them. By default, and if source is nil,
@@ -106,6 +106,6 @@ func Metadata(text string) DefaultOption {
 // the call had in the round before. A lock with such a token is not handed off ([WithLocalHandoff]). [Metadata] beside
 // a source is ErrInvalid. Processes whose tokens come from a source take no turns, because they do not recognise each
 // other.
-func TokenSource(source func() (string, error)) DefaultOption {
-	return defaultOption(func(r *request) { r.source, r.given = source, r.given|givenTokenSource })
+func TokenSource(source func() (string, error)) LockOption {
+	return lockOption(func(r *request) { r.source, r.given = source, r.given|givenTokenSource })
 }

@@ -19,7 +19,8 @@ const (
 	maxDrift = 0.5
 )
 
-// Option is a setting of a Locker. [New] and [Open] return [ErrInvalid] for an option that is out of range.
+// Option is a setting of a Locker. [New] and [Open] return [ErrInvalid] for an option that is out of range. Each
+// [LockOption] is an Option too.
 type Option interface{ apply(*config) }
 
 type config struct {
@@ -30,6 +31,7 @@ type config struct {
 	prefix   string
 	audience
 	noKinds []event.Kind  // the kinds given to WithObserver that do not exist
+	ofCalls []string      // the options given that are for calls only
 	pool    []pool.Option // for Open
 }
 
@@ -89,6 +91,8 @@ func (c *config) check() error {
 		return invalid("WithFenceTTL(%s): must be at least %s", c.settings.Keep, engine.MinKeep)
 	case c.logger == nil:
 		return invalid("WithLogger(nil)")
+	case len(c.ofCalls) > 0:
+		return invalid("%s: an option of a call, not of a Locker", c.ofCalls[0])
 	case len(c.noKinds) > 0:
 		return invalid("WithObserver: there is no kind of events %q", c.noKinds[0])
 	case c.settings.Clock == nil:
@@ -253,25 +257,4 @@ func WithObserver(observer event.Observer, kinds ...event.Kind) Option {
 // nil clock is [ErrInvalid]. The clock is asked under the mutex of a name, so it must not call the Locker or a Lock.
 func WithClock(lease clock.Clock) Option {
 	return option(func(c *config) { c.settings.Clock = lease })
-}
-
-// DefaultOption is a [LockOption] that [Open] and [New] take too. There it is the default of the Locker's locks. A call
-// overrides it. With [NoLimit], Grace(0), Metadata("") or TokenSource(nil) a call is as if there were no default.
-//
-// A call ignores a default that it has no use for. The options of a call are checked together with the defaults. A call
-// that lowers the TTL may also have to give a Grace. A call with AutoExtend that raises the TTL may also have to give a
-// MaxHold.
-type DefaultOption interface {
-	Option
-	LockOption
-}
-
-type defaultOption func(*request)
-
-func (f defaultOption) applyLock(r *request) { f(r) }
-
-// apply sets a default of the locks. It clears given, because a default is no option of a call.
-func (f defaultOption) apply(c *config) {
-	f(&c.lock)
-	c.lock.given = 0
 }

@@ -105,7 +105,7 @@ func TestNew_RefusesWhatIsOutOfRangeWithItsValue(t *testing.T) {
 		require.Nil(t, locker)
 		refused(err)
 		for _, standard := range []time.Duration{time.Minute, 200 * 365 * day} { // with which the call alone is wrong
-			ttl, ofCall := opts[0].(redlock.DefaultOption)
+			ttl, ofCall := opts[0].(redlock.LockOption)
 			locker, err := redlock.New(untouched(t), append(slices.Clone(opts[1:]), redlock.TTL(standard))...)
 			if ofCall && err == nil && strings.Contains(want, "TTL ") {
 				refused(errOf(locker.TryLock(t.Context(), "name", ttl)))
@@ -209,7 +209,7 @@ func TestNew_CopiesTheSliceOfNodes(t *testing.T) {
 	take(t, locker, "name")
 }
 
-func TestDefaultOption_IsThatOfEveryLockUnlessTheCallSaysOtherwise(t *testing.T) {
+func TestOpen_ALockOptionIsTheDefaultOfEveryLockUnlessTheCallSaysOtherwise(t *testing.T) {
 	t.Parallel()
 	c, fake := onMini(t, 3), clocktest.New()
 	locker := c.locker(redlock.WithClock(fake), redlock.WithDrift(0, 0),
@@ -230,7 +230,7 @@ func TestDefaultOption_IsThatOfEveryLockUnlessTheCallSaysOtherwise(t *testing.T)
 }
 
 // A call has no error for a default that it has no use for: MaxHold without AutoExtend, MaxWait of TryLock, Metadata of Attach.
-func TestDefaultOption_IsIgnoredByACallThatHasNoUseForIt(t *testing.T) {
+func TestOpen_ADefaultIsIgnoredByACallThatHasNoUseForIt(t *testing.T) {
 	t.Parallel()
 	c := onMini(t, 3)
 	n := 0
@@ -251,6 +251,21 @@ func TestDefaultOption_IsIgnoredByACallThatHasNoUseForIt(t *testing.T) {
 	_, err := locker.TryLock(t.Context(), "name", redlock.TokenSource(source), redlock.Metadata("text"))
 	require.ErrorIs(t, err, redlock.ErrInvalid)
 	require.ErrorContains(t, err, `Metadata("text")`)
+}
+
+// The danger: a default that nobody wants, such as all locks shared.
+func TestOpen_AnOptionOfACallIsNoDefault(t *testing.T) {
+	t.Parallel()
+	for name, opt := range map[string]redlock.LockOption{
+		"Shared": redlock.Shared(), "Slots": redlock.Slots(3), "Reentrant": redlock.Reentrant(), "Owner": redlock.Owner("me"),
+	} {
+		for _, err := range []error{
+			errOf(redlock.New(untouched(t), opt)), errOf(redlock.Open([]string{"redis://127.0.0.1:1"}, redlock.TTL(time.Minute), opt)),
+		} {
+			require.ErrorIs(t, err, redlock.ErrInvalid, name)
+			require.ErrorContains(t, err, name+": an option of a call, not of a Locker")
+		}
+	}
 }
 
 func TestNoLimit_UndoesADefault(t *testing.T) {

@@ -22,11 +22,34 @@ const _ = uint64(NoLimit-engine.NoLimit) + uint64(engine.NoLimit-NoLimit) // doe
 
 // LockOption is a setting of one lock. A call returns [ErrInvalid] for an option that is out of range, or that it has
 // no use for.
-type LockOption interface{ applyLock(*request) }
+//
+// Given to [Open] or [New], a LockOption is the default of the Locker's locks; a call overrides it. A call ignores a
+// default that it has no use for. Its options are checked together with the defaults, so a call that lowers the TTL may
+// also have to give a Grace. [Shared], [Slots], [Reentrant] and [Owner] are for calls only: for a Locker they are
+// [ErrInvalid].
+type LockOption interface {
+	Option
+	applyLock(*request)
+}
 
 type lockOption func(*request)
 
 func (f lockOption) applyLock(r *request) { f(r) }
+
+// apply sets a default of the locks. It clears given, because a default is no option of a call.
+func (f lockOption) apply(c *config) {
+	f(&c.lock)
+	c.lock.given = 0
+}
+
+// callOption is a LockOption that has no default. name is that of its function.
+type callOption struct {
+	lockOption
+	name string
+}
+
+// apply records the mistake, because the option is for calls.
+func (o callOption) apply(c *config) { c.ofCalls = append(c.ofCalls, o.name) }
 
 // given is the set of the options that the call itself was given, without the defaults of its Locker.
 type given uint16
