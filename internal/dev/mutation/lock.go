@@ -100,7 +100,7 @@ var lockMutations = []Mutation{
 	{"given-back-is-released", "a node to which an extension has given the key does not confirm at the release that it was held",
 		"internal/quorum/release.go", "r.lease.counted(node, answer)", "answer"},
 	{"suspended-not-asked", "a key that may have changed is observed also while the node owes older answers",
-		"internal/wire/pipeline.go", "op.Command.WantsLate && !op.Command.Changes() &&", "false &&"},
+		"internal/wire/pipeline.go", "cmd.WantsLate && !cmd.Changes() &&", "false &&"},
 	{"seen-again-is-held", "a key that was gone, and is seen again, counts as gone until a later extension is confirmed",
 		"internal/quorum/watch.go", "\tcase answer != Yes:\n", "\tcase answer == Yes:\n\t\tk.gone = false\n\tdefault:\n"},
 	{"pushed-once", "a key is observed each time that a node pushes a change",
