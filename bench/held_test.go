@@ -94,7 +94,7 @@ func hold(b *testing.B, servers []*testredis.Process, n int, ttl time.Duration) 
 
 	locks = make([]*redlock.Lock, n)
 	take := func(i int) (err error) {
-		locks[i], err = locker.TryLock(ctx, "bench-"+strconv.Itoa(i), redlock.TTL(ttl), redlock.AutoExtend())
+		locks[i], err = locker.TryLock(ctx, "bench-"+strconv.Itoa(i), redlock.TTL(ttl), redlock.RenewFor(redlock.NoLimit))
 		return err
 	}
 	noneFails(b, min(n, heldFew), take) // connects, and grows what stays

@@ -40,7 +40,7 @@ func openLockers(b *testing.B, addrs []string, n int, opts ...redlock.Option) []
 // holdForGood holds the lock of a name until the benchmark ends, and renews it.
 func holdForGood(b *testing.B, locker *redlock.Locker, name string) {
 	b.Helper()
-	lock, err := locker.Lock(ctx, name, redlock.AutoExtend())
+	lock, err := locker.Lock(ctx, name, redlock.RenewFor(redlock.NoLimit))
 	require.NoError(b, err)
 	b.Cleanup(func() { assert.NoError(b, lock.Unlock(ctx)) })
 }

@@ -42,7 +42,7 @@ func migrate(ctx context.Context, locker *redlock.Locker, db *sql.DB, table *fen
 			}
 		}
 		return nil
-	}, redlock.MaxHold(time.Hour))
+	}, redlock.RenewFor(time.Hour))
 }
 
 // apply does one migration, unless it was done before, in a transaction of its own.

@@ -59,7 +59,7 @@ func newOptions(opts []Option) (*options, error) {
 // WithTimeout sets how long one command may take on one node, whatever it waits for: dial, TLS, AUTH, queue, server or
 // reply. It must be above zero; the default is 300 ms. TCP repeats a lost segment after 200 ms, so with the default a
 // lost segment causes no timeout. A node that hangs delays nobody while a majority answers. If no majority answers, a
-// call waits for this timeout. The first connection of a node may take longer ([WithDialTimeout]). With AutoExtend, a
+// call waits for this timeout. The first connection of a node may take longer ([WithDialTimeout]). With RenewFor, a
 // TTL should be at least ten times the timeout.
 func WithTimeout(d time.Duration) Option {
 	return unless(d <= 0, func(o *options) { o.config.Timeout = d }, "WithTimeout(%s): must be above zero", d)

@@ -29,7 +29,7 @@ func faultsOfNodes(t *testing.T, j *job) {
 		j.do(t, j.servers[4:], "CLIENT", "KILL", "SKIPME", "yes")
 		tick(t.Context(), 200*time.Millisecond)
 	})
-	take(t, j.locker, "expires", redlock.AutoExtend())
+	take(t, j.locker, "expires", redlock.RenewFor(redlock.NoLimit))
 	j.servers[0].Stop()
 	j.waitFor(t, "RedlockNodeDown")
 	j.servers[1].Freeze()
@@ -65,7 +65,7 @@ func slowness(t *testing.T, j *job) {
 
 	const ttl = 5 * time.Second
 	for !j.fired(t, "RedlockRenewalsLate") { // the lock may get lost on a machine that is slow
-		lock := take(t, j.locker, "late", redlock.TTL(ttl), redlock.AutoExtend())
+		lock := take(t, j.locker, "late", redlock.TTL(ttl), redlock.RenewFor(redlock.NoLimit))
 		waitUntil(t, "the first renewal", func() bool { return lock.Remaining() < ttl*8/10 })
 		j.servers[0].Freeze()
 		j.servers[1].Freeze()
@@ -176,7 +176,7 @@ func faultsOfKeys(t *testing.T, j *job) {
 		tick(t.Context(), 2*scrapes)
 	})
 	j.during(t, "RedlockLockLost", func() {
-		lost := take(t, j.locker, "lost", redlock.AutoExtend())
+		lost := take(t, j.locker, "lost", redlock.RenewFor(redlock.NoLimit))
 		j.do(t, j.servers, "DEL", "lost")
 		waitUntil(t, "the loss is noticed", func() bool { return lost.Err() != nil })
 		tick(t.Context(), 2*scrapes)

@@ -8,8 +8,8 @@ import (
 )
 
 // Attach returns a handle on a lock whose token is known, for example a lock of another process. The handle can extend
-// the lock, release it, or renew it with [AutoExtend]. The lock may be of any kind: [Lock.Kind] returns it. The options
-// are [TTL], which AutoExtend asks for, AutoExtend, [MaxHold] and [Grace]. Any other option is [ErrInvalid].
+// the lock, release it, or renew it with [RenewFor]. The lock may be of any kind: [Lock.Kind] returns it. The options
+// are [TTL], for which renewals ask, RenewFor and [Grace]. Any other option is [ErrInvalid].
 //
 // Attach asks the nodes and changes nothing. It asks a node that has shared locks or slots a second time, whether the
 // token is among them. It waits for the node timeout at most each time. A lock with a slot counts only on nodes where
@@ -46,8 +46,8 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	switch {
 	case token == "":
 		return nil, failed(event.OpAttach, name, invalid("the token is empty"))
-	case req.reentrant || req.given&^(givenMaxHold|givenGrace) != 0:
-		return nil, failed(event.OpAttach, name, invalid("only TTL, AutoExtend, MaxHold and Grace are options of Attach"))
+	case req.reentrant || req.given&^givenGrace != 0:
+		return nil, failed(event.OpAttach, name, invalid("only TTL, RenewFor and Grace are options of Attach"))
 	}
 	if req.call = l.newCall(ctx); req.call != nil {
 		defer func() { l.acquired(event.OpAttach, false, &req, lock, err) }()

@@ -43,7 +43,7 @@ func TestAttach_TakesUpALockByItsToken(t *testing.T) {
 func TestAttach_RenewsTheLockThatItTookUp(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lock, fake := c.everywhere(take(t, c.locker(), "name", redlock.TTL(10*time.Minute))), clocktest.New()
-		attached := got(c.locker(redlock.WithClock(fake)).Attach(t.Context(), "name", lock.Token(), redlock.AutoExtend(), redlock.TTL(30*time.Minute)))(t)
+		attached := got(c.locker(redlock.WithClock(fake)).Attach(t.Context(), "name", lock.Token(), redlock.RenewFor(redlock.NoLimit), redlock.TTL(30*time.Minute)))(t)
 		require.LessOrEqual(t, attached.Remaining(), 10*time.Minute)
 		fake.Advance(attached.Remaining() - 1)
 		eventually(t, func() bool { return attached.Remaining() > 15*time.Minute }, "a renewal")
@@ -136,7 +136,7 @@ func TestAttach_WithoutAMajorityOfAnswersTakesUpNothing(t *testing.T) {
 func TestDetach_HandsTheLockOverByItsToken(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		first, fake, seen := c.timed()
-		lock := take(t, first, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
+		lock := take(t, first, "name", redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit))
 		seen.renewed(t, fake, 0, 30*time.Minute)
 		seen.waitForVotes(t, "extend", "name", 3) // else a node may carry it out behind the release
 		token := detach(t, lock)

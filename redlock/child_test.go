@@ -113,7 +113,7 @@ func (p plan) run() error {
 		cancel()
 	}()
 	if p.Hold {
-		lock, err := locker.Lock(ctx, "name", redlock.AutoExtend())
+		lock, err := locker.Lock(ctx, "name", redlock.RenewFor(redlock.NoLimit))
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // Do runs fn while it holds the lock of a name. It waits for the lock like [Locker.Lock], renews it while fn runs
-// ([AutoExtend]), and releases it when fn returns or panics. A panic goes on afterwards. [MaxHold] limits the renewals,
+// ([RenewFor]), and releases it when fn returns or panics. A panic goes on afterwards. RenewFor limits the renewals,
 // [MaxWait] and [MaxOutage] limit the wait. The release may take the node timeout.
 //
 // The context passed to fn is a child of ctx. It is cancelled when the lock is over. Its [context.Cause] is then
@@ -93,12 +93,19 @@ func (l *Locker) doAll(
 	return l.run(ctx, name, opts, func(opts []LockOption) (*Locks, error) { return l.takeAll(ctx, names, opts, try) }, fn)
 }
 
+// renewed is the default of the calls with a function: RenewFor without a limit, unless the Locker has another one.
+var renewed = lockOption(func(r *request) {
+	if !r.renewSet {
+		r.renewFor = NoLimit
+	}
+})
+
 // run calls take, and runs fn while it holds the locks that take returned.
 func (l *Locker) run(
 	ctx context.Context, name string, opts []LockOption, take func([]LockOption) (*Locks, error),
 	fn func(context.Context, *Locks) error,
 ) (err error) {
-	locks, err := l.takeFor(ctx, name, func() (*Locks, error) { return take(append([]LockOption{AutoExtend()}, opts...)) })
+	locks, err := l.takeFor(ctx, name, func() (*Locks, error) { return take(append([]LockOption{renewed}, opts...)) })
 	if err != nil {
 		return &notRun{disguise{err}}
 	}

@@ -169,7 +169,7 @@ func TestDo_AcceptsAFunctionThatReleasesTheLockItself(t *testing.T) {
 	})
 }
 
-func TestDo_EndsAtMaxHold(t *testing.T) {
+func TestDo_EndsWithItsRenewals(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker, fake, seen := c.timed(redlock.WithDrift(0, 0))
 		err := locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
@@ -180,7 +180,7 @@ func TestDo_EndsAtMaxHold(t *testing.T) {
 			receive(t, ctx.Done(), "the end of the context")
 			require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
 			return nil
-		}, redlock.TTL(30*time.Minute), redlock.MaxHold(35*time.Minute))
+		}, redlock.TTL(30*time.Minute), redlock.RenewFor(35*time.Minute))
 		require.ErrorIs(t, err, redlock.ErrExpired)
 	})
 }

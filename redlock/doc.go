@@ -10,7 +10,7 @@
 //
 // [Locker.Do] waits for the lock, renews it while the function runs, and releases it; [Locker.TryDo] does not wait.
 // [Locker.Lock] waits and returns a [Lock], [Locker.TryLock] does not wait. [Lock.Unlock] ends a Lock. A Lock also ends
-// at its deadline, which [Lock.Extend] and [AutoExtend] move, or when its Locker finds that the nodes no longer hold
+// at its deadline, which [Lock.Extend] and [RenewFor] move, or when its Locker finds that the nodes no longer hold
 // it. [Lock.Done] and [Lock.Context] notify the protected work. [Locker.Inspect] shows a lock, [Locker.Watch] each
 // change of its holder. [Locker.Attach] returns a handle on a lock of another process. [Locker.ForceUnlock] removes a
 // lock.
@@ -32,11 +32,9 @@
 // [ErrInvalid] for an option that it has no use for. It ignores a default that it has no use for.
 //
 //	                        Lock, Do                    TryLock, TryDo   Attach
-//	TTL, Grace              yes                         yes              yes
-//	MaxHold                 with AutoExtend, or in Do   likewise         with AutoExtend
+//	TTL, RenewFor, Grace    yes                         yes              yes
 //	MaxWait, MaxOutage      yes                         no               no
 //	Metadata, TokenSource   one of them                 one of them      no
-//	AutoExtend              yes; Do implies it          likewise         yes
 //	Reentrant, Owner        yes                         yes              no
 //	Shared, Slots           one of them                 one of them      no
 //

@@ -17,7 +17,7 @@ func index(ctx context.Context, part int) error {
 }
 
 // A short TTL, so that the lock of a process that dies is soon free, and renewals for as long as the work takes.
-func ExampleMaxHold() {
+func ExampleRenewFor() {
 	ctx := context.Background()
 	locker, stop := startLocker()
 	defer stop()
@@ -32,7 +32,7 @@ func ExampleMaxHold() {
 			}
 		}
 		return nil
-	}, redlock.TTL(15*time.Second), redlock.MaxHold(time.Hour))
+	}, redlock.TTL(15*time.Second), redlock.RenewFor(time.Hour))
 	fmt.Println(err)
 
 	// Output:
@@ -71,12 +71,12 @@ func ExampleGrace() {
 }
 
 // What Do does, for work that does not fit into a function.
-func ExampleAutoExtend() {
+func ExampleRenewFor_lock() {
 	ctx := context.Background()
 	locker, stop := startLocker()
 	defer stop()
 
-	lock, err := locker.Lock(ctx, "search-index", redlock.AutoExtend(), redlock.MaxHold(time.Hour))
+	lock, err := locker.Lock(ctx, "search-index", redlock.RenewFor(time.Hour))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func ExampleLock_Context() {
 	operator := openLocker(urls)
 	defer operator.Close()
 
-	lock, err := locker.Lock(ctx, "search-index", redlock.TTL(3*time.Second), redlock.AutoExtend())
+	lock, err := locker.Lock(ctx, "search-index", redlock.TTL(3*time.Second), redlock.RenewFor(redlock.NoLimit))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func ExampleLock_Done() {
 	locker, stop := startLocker()
 	defer stop()
 
-	lock, err := locker.Lock(ctx, "printer", redlock.TTL(2*time.Second), redlock.AutoExtend(), redlock.MaxHold(2*time.Second))
+	lock, err := locker.Lock(ctx, "printer", redlock.TTL(2*time.Second), redlock.RenewFor(2*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}

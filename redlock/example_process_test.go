@@ -22,7 +22,7 @@ func begin(ctx context.Context, locker *redlock.Locker, upload string) (token st
 
 // finish is called with the token that begin has returned.
 func finish(ctx context.Context, locker *redlock.Locker, upload, token string) error {
-	lock, err := locker.Attach(ctx, upload, token, redlock.AutoExtend())
+	lock, err := locker.Attach(ctx, upload, token, redlock.RenewFor(redlock.NoLimit))
 	if err != nil {
 		return err // ErrNotHeld: the TTL is over, and another may hold the lock
 	}

@@ -68,7 +68,7 @@ func Example() {
 
 	err = locker.Do(ctx, "nightly-report", func(ctx context.Context, lock *redlock.Lock) error {
 		return writeReport(ctx) // ctx ends when the lock is lost
-	}, redlock.TTL(30*time.Second), redlock.MaxHold(time.Hour))
+	}, redlock.TTL(30*time.Second), redlock.RenewFor(time.Hour))
 	if err != nil {
 		log.Fatal(err) // of the function, or why the lock was not acquired, or that it was lost
 	}

@@ -61,7 +61,7 @@ func TestExtremes_AKeyWithAnEndlessTTLIsInspectedAttachedAndExtended(t *testing.
 			require.NoError(t, lock.Extend(t.Context(), 2*long), "fencing: %v", fencing)
 			require.LessOrEqual(t, lock.Remaining(), 2*long)
 			token := detach(t, lock)
-			attached := got(locker.Attach(t.Context(), "name", token, redlock.AutoExtend()))(t)
+			attached := got(locker.Attach(t.Context(), "name", token, redlock.RenewFor(redlock.NoLimit)))(t)
 			require.Greater(t, attached.Remaining(), 90*365*24*time.Hour)
 			require.Greater(t, attached.ValidUntil(), time.Now())
 			require.NoError(t, attached.Err())
@@ -125,7 +125,7 @@ var everyDuration = map[string]struct {
 	"WithHeal":             {locker: redlock.WithHeal, least: time.Millisecond, most: math.MaxInt64, none: true},
 	"WithFenceTTL":         {locker: redlock.WithFenceTTL, least: time.Minute, most: math.MaxInt64},
 	"TTL":                  {lock: redlock.TTL, least: time.Millisecond, most: 24 * time.Hour},
-	"MaxHold":              {lock: redlock.MaxHold, least: long, most: math.MaxInt64},
+	"RenewFor":             {lock: redlock.RenewFor, most: math.MaxInt64},
 	"Grace":                {lock: redlock.Grace, most: long / 2, none: true},
 	"TTL under WithMaxTTL": {locker: func(d time.Duration) redlock.Option { return redlock.TTL(d) }, least: time.Millisecond, most: math.MaxInt64},
 }
@@ -156,9 +156,9 @@ func TestExtremes_EveryDurationIsRefusedOrDoesWhatItSays(t *testing.T) {
 			case option.locker != nil:
 				opts = append(opts, option.locker(d))
 			case i%2 == 0: // there are an odd number of durations
-				opts, lockOpts = append(opts, option.lock(d)), append(lockOpts, redlock.AutoExtend())
+				opts, lockOpts = append(opts, option.lock(d)), append(lockOpts, redlock.RenewFor(redlock.NoLimit))
 			default:
-				lockOpts = append(lockOpts, redlock.AutoExtend(), option.lock(d))
+				lockOpts = append(lockOpts, redlock.RenewFor(redlock.NoLimit), option.lock(d))
 			}
 			locker, err := redlock.Open(testredis.URLs(c.servers), append(opts, redlock.WithPoolOptions(poolOpts...))...)
 			var lock *redlock.Lock

@@ -42,7 +42,7 @@ func TestLock_OutlivesServicesThatFailOverOneAfterTheOther(t *testing.T) {
 		services[name] = testredis.NewService(t)
 	}
 	locker, fake, seen := timed(t, openNamed(t, services))
-	lock := seen.takeOnAll(t, locker, 3, redlock.TTL(ttl), redlock.AutoExtend())
+	lock := seen.takeOnAll(t, locker, 3, redlock.TTL(ttl), redlock.RenewFor(redlock.NoLimit))
 	seen.renewed(t, fake, 0, ttl)
 	for _, s := range services {
 		s.FailOver()

@@ -38,8 +38,8 @@ type Removal struct {
 }
 
 // ForceUnlock removes a lock from every node, no matter who holds it. It is for an operator who knows that the holder
-// is gone. A holder that is not gone works on beside the next one until it notices. With [AutoExtend] it notices within
-// moments if the nodes announce changes, and at its next renewal at the latest. Without AutoExtend it notices at its
+// is gone. A holder that is not gone works on beside the next one until it notices. With [RenewFor] it notices within
+// moments if the nodes announce changes, and at its next renewal at the latest. Without RenewFor it notices at its
 // Unlock or its deadline.
 //
 // The prefix and the name together are a Redis key. ForceUnlock deletes any string of up to 1024 bytes under it, so it

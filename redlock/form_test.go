@@ -136,7 +136,7 @@ func TestForm_AFurtherKindOfLockIsAFormAndItsScripts(t *testing.T) {
 		}
 		return n
 	}
-	lock, err := first.TryLock(t.Context(), "name", AutoExtend())
+	lock, err := first.TryLock(t.Context(), "name", RenewFor(NoLimit))
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, holds(lock.Token()), 2)
 	_, err = second.TryLock(t.Context(), "name")

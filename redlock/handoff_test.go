@@ -123,19 +123,20 @@ func TestLocalHandoff_ReleasesTheLockIfItMayNotBePassedOn(t *testing.T) {
 			holder: opts{half}, waiter: opts{quarter},
 			change: func(_ *testing.T, _ *redlock.Lock, fake *clocktest.Fake) { fake.Advance(long / 8) },
 		},
-		"if its token is known":                      {change: func(t *testing.T, lock *redlock.Lock, _ *clocktest.Fake) { require.NotEmpty(t, lock.Token()) }},
-		"if the waiter wants it for longer":          {waiter: opts{redlock.TTL(long + time.Second)}},
-		"but if it wants it for less":                {waiter: opts{redlock.TTL(long - time.Second)}, handed: true},
-		"if the waiter has other metadata":           {holder: opts{this}, waiter: opts{that}},
-		"but if it has the same":                     {holder: opts{this}, waiter: opts{this}, handed: true},
-		"if the waiter wants another grace":          {holder: opts{redlock.Grace(grace)}},
-		"but if it wants the same":                   {holder: opts{redlock.Grace(grace)}, waiter: opts{redlock.Grace(grace)}, handed: true, most: long - long/100 - 2*time.Millisecond - grace},
-		"if it has a token that others may know":     {holder: opts{own}},
-		"if the waiter is to have such a token":      {waiter: opts{own}},
-		"if it lasts longer than the waiter's limit": {holder: opts{half}, waiter: opts{quarter, redlock.AutoExtend(), redlock.MaxHold(long/2 - time.Millisecond)}, most: long/2 - time.Millisecond},
-		"but if it lasts as long":                    {holder: opts{half}, waiter: opts{quarter, redlock.AutoExtend(), redlock.MaxHold(long / 2)}, handed: true, most: long / 2},
-		"if it has been extended by more than that":  {change: extended(long + time.Minute)},
-		"but if it has been extended by as much":     {change: extended(long), handed: true},
+		"if its token is known":                            {change: func(t *testing.T, lock *redlock.Lock, _ *clocktest.Fake) { require.NotEmpty(t, lock.Token()) }},
+		"if the waiter wants it for longer":                {waiter: opts{redlock.TTL(long + time.Second)}},
+		"but if it wants it for less":                      {waiter: opts{redlock.TTL(long - time.Second)}, handed: true},
+		"if the waiter has other metadata":                 {holder: opts{this}, waiter: opts{that}},
+		"but if it has the same":                           {holder: opts{this}, waiter: opts{this}, handed: true},
+		"if the waiter wants another grace":                {holder: opts{redlock.Grace(grace)}},
+		"but if it wants the same":                         {holder: opts{redlock.Grace(grace)}, waiter: opts{redlock.Grace(grace)}, handed: true, most: long - long/100 - 2*time.Millisecond - grace},
+		"if it has a token that others may know":           {holder: opts{own}},
+		"if the waiter is to have such a token":            {waiter: opts{own}},
+		"if it lasts longer than the waiter's limit":       {holder: opts{half}, waiter: opts{quarter, redlock.RenewFor(long/2 - time.Millisecond)}, most: long/2 - time.Millisecond},
+		"but if it lasts as long":                          {holder: opts{half}, waiter: opts{quarter, redlock.RenewFor(long / 2)}, handed: true, most: long / 2},
+		"but if the waiter's TTL is longer than its limit": {waiter: opts{redlock.RenewFor(time.Second)}, handed: true},
+		"if it has been extended by more than that":        {change: extended(long + time.Minute)},
+		"but if it has been extended by as much":           {change: extended(long), handed: true},
 	}, func(t *testing.T, tt row) {
 		c, fake := onMini(t, 3), clocktest.New()
 		locker := c.locker(handsOn, redlock.WithClock(fake), redlock.WithMaxTTL(2*long))
@@ -213,7 +214,7 @@ func TestLocalHandoff_ALossEndsTheLockOfThePresentHolderOnly(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	locker := c.locker(handsOn)
-	first, waiters := lineUp(t, locker, 2, redlock.AutoExtend())
+	first, waiters := lineUp(t, locker, 2, redlock.RenewFor(redlock.NoLimit))
 	c.eventuallyTracked() // by the first renewal, that of the first holder
 	unlock(t, first)
 	second := won(t, waiters[0])
@@ -233,7 +234,7 @@ func TestLocalHandoff_RenewsTheLockForThoseWhoWantThat(t *testing.T) {
 	c := onMini(t, 3)
 	locker, fake, seen := c.timed(handsOn)
 	lock, _ := lineUp(t, locker, 0)
-	first, plain, second, limited := lock, inLine(t, locker), inLine(t, locker, redlock.AutoExtend()), inLine(t, locker, redlock.AutoExtend(), redlock.MaxHold(long))
+	first, plain, second, limited := lock, inLine(t, locker), inLine(t, locker, redlock.RenewFor(redlock.NoLimit)), inLine(t, locker, redlock.RenewFor(long))
 	unlock(t, first)
 	fake.Advance(time.Minute) // nobody renews it
 	lock = won(t, plain)
@@ -252,7 +253,7 @@ func TestLocalHandoff_RenewsTheLockForThoseWhoWantThat(t *testing.T) {
 	until := fake.Now().Add(long)
 	nextAt(t, fake, 19*time.Minute) // a third of the TTL after the last renewal
 	eventually(t, func() bool { return seen.renewals() == 2 }, "the second renewal")
-	require.WithinRange(t, lock.ValidUntil(), until.Add(-long/100), until, "MaxHold counts from when the holder got it")
+	require.WithinRange(t, lock.ValidUntil(), until.Add(-long/100), until, "RenewFor counts from when the holder got it")
 }
 
 // Each of many holders wants the lock renewed at once, and the nodes take their time.
@@ -275,7 +276,7 @@ func oneRenewalUnderWay(t *testing.T, forgotten bool) {
 	for i := range 9 {
 		opts := []redlock.LockOption{redlock.TTL(long - time.Duration(i)*time.Millisecond)}
 		if i%2 == 0 || forgotten {
-			opts = append(opts, redlock.AutoExtend())
+			opts = append(opts, redlock.RenewFor(redlock.NoLimit))
 		}
 		waiters = append(waiters, inLine(t, locker, opts...))
 	}
@@ -447,7 +448,7 @@ func TestLocalHandoff_NoTwoHoldALockWhateverBecomesOfThoseWhoWait(t *testing.T) 
 					for i := range 60 {
 						var opts []redlock.LockOption
 						if rand.IntN(4) == 0 {
-							opts = append(opts, redlock.AutoExtend())
+							opts = append(opts, redlock.RenewFor(redlock.NoLimit))
 						}
 						if i%2 == 0 {
 							opts = append(opts, redlock.MaxWait(time.Duration(rand.IntN(int(20*time.Millisecond)))))

@@ -308,7 +308,7 @@ func TestGrace_ARenewalMovesTheEnd(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake, seen := clocktest.New(), &recorder{}
 		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen)), "name",
-			redlock.TTL(graceTTL), redlock.Grace(graceTTL/2), redlock.AutoExtend())
+			redlock.TTL(graceTTL), redlock.Grace(graceTTL/2), redlock.RenewFor(redlock.NoLimit))
 		for i := range 6 { // longer than the TTL
 			seen.renewed(t, fake, i, graceTTL)
 		}
@@ -331,7 +331,7 @@ func TestGrace_DoReturnsNilIfItsFunctionStopsInTime(t *testing.T) {
 		"long after having unlocked": {true, 2 * grace, nil},
 	}, func(t *testing.T, row row) {
 		c, fake := onMini(t, 3), clocktest.New()
-		locker := c.locker(redlock.WithClock(fake), redlock.Grace(grace), redlock.TTL(graceTTL), redlock.MaxHold(graceTTL))
+		locker := c.locker(redlock.WithClock(fake), redlock.Grace(grace), redlock.TTL(graceTTL), redlock.RenewFor(graceTTL))
 		require.ErrorIs(t, locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
 			fake.Advance(lock.Remaining())
 			receive(t, ctx.Done(), "the end of the context")

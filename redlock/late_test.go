@@ -117,7 +117,7 @@ func behindGates(t *testing.T, c *cluster, timeout time.Duration, opts ...redloc
 func renewed(t *testing.T, c *cluster, timeout time.Duration, opts ...redlock.Option) *gated {
 	t.Helper()
 	g := behindGates(t, c, timeout, opts...)
-	g.lock = take(t, g.locker, "name", redlock.TTL(renewedTTL), redlock.AutoExtend())
+	g.lock = take(t, g.locker, "name", redlock.TTL(renewedTTL), redlock.RenewFor(redlock.NoLimit))
 	g.seen.waitForVotes(t, "acquire", "name", 3)
 	nextAt(t, g.clock, renewalIn(0, renewedTTL))
 	eventually(t, func() bool { return g.seen.answers(event.AnswerYes) == 3 }, "the first renewal")
@@ -162,7 +162,7 @@ func (g *gated) timeOut(t *testing.T) {
 
 // The danger: a lost TCP segment holds up a renewal on its way to two of three nodes. They lose the key meanwhile, another
 // holder comes and goes, and the renewal sets the key again, which every later look takes for the old one.
-func TestAutoExtend_ALockThatALateRenewalSetsAgainIsLost(t *testing.T) {
+func TestRenewFor_ALockThatALateRenewalSetsAgainIsLost(t *testing.T) {
 	t.Parallel()
 	for _, silent := range []bool{false, true} {
 		for _, opts := range [][]redlock.Option{nil, {redlock.WithFencing()}} {
@@ -190,7 +190,7 @@ func TestAutoExtend_ALockThatALateRenewalSetsAgainIsLost(t *testing.T) {
 }
 
 // The danger: the same for one node of three, while the others confirm the renewal. One of those loses the key, too.
-func TestAutoExtend_ALockThatAConfirmedRenewalSetsAgainIsLost(t *testing.T) {
+func TestRenewFor_ALockThatAConfirmedRenewalSetsAgainIsLost(t *testing.T) {
 	t.Parallel()
 	for _, silent := range []bool{false, true} {
 		for _, timeout := range []time.Duration{brief, long} {
@@ -220,7 +220,7 @@ func TestAutoExtend_ALockThatAConfirmedRenewalSetsAgainIsLost(t *testing.T) {
 }
 
 // The danger: another node hangs while the one that was given the key does not count yet.
-func TestAutoExtend_ANodeThatIsGivenTheKeyCountsATenthOfASecondLater(t *testing.T) {
+func TestRenewFor_ANodeThatIsGivenTheKeyCountsATenthOfASecondLater(t *testing.T) {
 	t.Parallel()
 	inParallel(t, map[string]int{"in time": 0, "after the outcome": 1}, func(t *testing.T, away int) {
 		g := renewed(t, onReal(t, 3), long)
@@ -279,7 +279,7 @@ func TestUnlock_ALockThatALateRenewalHasSetAgainWasNotHeld(t *testing.T) {
 }
 
 // The danger: a push asks for a look at the key while the node owes the answer to a command for another lock.
-func TestAutoExtend_ALockThatIsDeletedWhileANodeIsOverdueForAnotherIsLost(t *testing.T) {
+func TestRenewFor_ALockThatIsDeletedWhileANodeIsOverdueForAnotherIsLost(t *testing.T) {
 	t.Parallel()
 	g := renewed(t, onReal(t, 3), brief)
 	g.c.eventuallyTracked()
@@ -299,7 +299,7 @@ func TestAutoExtend_ALockThatIsDeletedWhileANodeIsOverdueForAnotherIsLost(t *tes
 }
 
 // The danger: a push comes while the answer to a renewal is outstanding, and that is an error, which shows nothing.
-func TestAutoExtend_ALockThatIsDeletedBesideARenewalThatIsRefusedIsLost(t *testing.T) {
+func TestRenewFor_ALockThatIsDeletedBesideARenewalThatIsRefusedIsLost(t *testing.T) {
 	t.Parallel()
 	g := renewed(t, onReal(t, 3), long)
 	g.c.eventuallyTracked()

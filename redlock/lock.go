@@ -91,7 +91,7 @@ func (l *Lock) ending() quorum.Ending {
 }
 
 // Done returns a channel that is closed when the lock is released, lost or expired. At the deadline it is closed even
-// if every node hangs. If the nodes lose the lock before, it is closed when they announce that ([AutoExtend]), or by
+// if every node hangs. If the nodes lose the lock before, it is closed when they announce that ([RenewFor]), or by
 // the next renewal or Extend. After the machine was suspended Done may be closed late, but Err and Remaining are right
 // at once.
 func (l *Lock) Done() <-chan struct{} { return l.held.Context(&l.hold).Done() }

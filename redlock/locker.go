@@ -84,7 +84,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 			l.maxTTL, l.maxTTLBy = guard, "pool.WithRestartGuard of node "+n.Addr()
 		}
 	}
-	if err := l.request(new(request), "name", []LockOption{AutoExtend()}); err != nil {
+	if err := l.request(new(request), "name", nil); err != nil {
 		return nil, err
 	}
 	l.outages.clock, l.outages.waits = s.Clock, map[*outageWait]struct{}{}

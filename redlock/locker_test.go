@@ -68,7 +68,7 @@ func TestClose_LeavesTheLockToAFunctionOfDoUntilItHasReturned(t *testing.T) {
 				fake := clocktest.New()
 				locker := open(c, redlock.WithClock(fake))
 				r := runBeside(t, locker, "name")
-				plain := take(t, locker, "plain", redlock.AutoExtend())
+				plain := take(t, locker, "plain", redlock.RenewFor(redlock.NoLimit))
 				c.eventuallyHeld("name", r.lock.Token())
 				require.NoError(t, locker.Close())
 				require.NoError(t, locker.Close(), "twice")

@@ -9,17 +9,22 @@ func TTL(ttl time.Duration) LockOption {
 	return lockOption(func(r *request) { r.TTL = ttl })
 }
 
-// AutoExtend renews the lock while it is held. The first renewal comes after 0.1 s at the latest, and another each time
-// that a third of its TTL has gone by. Renewals end with Unlock, Detach, the loss of the lock, [MaxHold] or
-// Locker.Close. A failed renewal is tried again while validity is left. A renewal re-creates the key on nodes that have
-// lost it. Another one follows 0.1 s later, and from then on these nodes count again.
+// RenewFor renews the lock while it is held, so that a dead holder's lock ends soon though the work takes long. No
+// renewal moves the deadline past d after the acquire began. A TTL that is longer than d stands. The default is
+// [NoLimit] for Do, TryDo, DoAll and TryDoAll, and 0, which is no renewal, for the other calls. d must not be below
+// zero.
+//
+// The first renewal comes after 0.1 s at the latest, and another each time that a third of the TTL has gone by.
+// Renewals end with Unlock, Detach, the loss of the lock or Locker.Close. A failed renewal is tried again while
+// validity is left. A renewal re-creates the key on nodes that have lost it. Another one follows 0.1 s later, and from
+// then on these nodes count again. RenewFor does not limit [Lock.Extend].
 //
 // A lock that the nodes lose is [ErrLost] within about a round trip if they announce that, else at the next renewal
 // (docs/safety.md).
 //
-// A holder that hangs keeps such a lock for ever: see MaxHold.
-func AutoExtend() LockOption {
-	return lockOption(func(r *request) { r.Renewed = true })
+// With NoLimit a holder that hangs keeps the lock until its process ends.
+func RenewFor(d time.Duration) LockOption {
+	return lockOption(func(r *request) { r.renewFor, r.renewSet = d, true })
 }
 
 // Grace makes the deadline of the lock d earlier, so that its holder has time to stop before another can begin.
@@ -35,13 +40,6 @@ func AutoExtend() LockOption {
 // half the TTL that time is a sixth of the TTL.
 func Grace(d time.Duration) LockOption {
 	return lockOption(func(r *request) { r.Grace, r.given = d, r.given|givenGrace })
-}
-
-// MaxHold limits [AutoExtend]: no renewal moves the end of the lock beyond d after its acquire began. It does not limit
-// [Lock.Extend]. The default is [NoLimit]. d must not be below the lock's TTL. The option is [ErrInvalid] for a call
-// without AutoExtend, except Do and TryDo, which imply AutoExtend.
-func MaxHold(d time.Duration) LockOption {
-	return lockOption(func(r *request) { r.MaxHold, r.given = d, r.given|givenMaxHold })
 }
 
 // MaxWait limits how long Lock and Do wait for the lock. After d they return the reason of the last round, [ErrTaken]
@@ -71,7 +69,7 @@ func MaxOutage(d time.Duration) LockOption {
 //
 // The call returns another handle on the same lock. It extends the lock with the TTL of the call, as [Lock.Extend]
 // does. If that fails, the call returns its error without a wait, and the lock stands as before. The lock keeps its
-// token, Metadata and Grace; a longer Grace is [ErrInvalid]. AutoExtend of a handle ends with its Unlock. The Unlock of
+// token, Metadata and Grace; a longer Grace is [ErrInvalid]. RenewFor of a handle ends with its Unlock. The Unlock of
 // the last handle releases the lock.
 //
 // Without this option such a call returns [ErrDeadlock].

@@ -118,7 +118,7 @@ func TestLogger_LogsARenewedLockThatExpires(t *testing.T) {
 	t.Parallel()
 	c, log, fake := onReal(t, 3), &logBuffer{}, clocktest.New()
 	locker := c.logsTo(log, slog.LevelWarn, redlock.WithClock(fake))
-	take(t, locker, "name", redlock.AutoExtend(), redlock.TTL(time.Minute))
+	take(t, locker, "name", redlock.RenewFor(redlock.NoLimit), redlock.TTL(time.Minute))
 	kill(c.processes[1:]...)
 	turnUntil(t, fake, time.Second, func() bool { return strings.Contains(log.String(), "is lost") })
 	require.Contains(t, log.String(), redlock.ErrExpired.Error())

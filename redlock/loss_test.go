@@ -74,7 +74,7 @@ func TestLock_ThatExpiresSaysThatTheServersHang(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	locker, fake, seen := timed(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(long)))
-	lock := seen.takeOnAll(t, locker, 3, redlock.TTL(time.Minute), redlock.AutoExtend())
+	lock := seen.takeOnAll(t, locker, 3, redlock.TTL(time.Minute), redlock.RenewFor(redlock.NoLimit))
 	freeze(c.processes...)
 	nextAt(t, fake, renewalIn(0, time.Minute))
 	eventually(t, func() bool { return len(seen.verdictsOn("extend")) == 1 }, "a renewal has failed")

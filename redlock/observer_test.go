@@ -261,7 +261,7 @@ func TestObserver_SeesALossThatTheNodesAnnounce(t *testing.T) {
 	t.Parallel()
 	c, seen := onReal(t, 3), &recorder{}
 	locker := c.locker(redlock.WithObserver(seen), redlock.TTL(long))
-	take(t, locker, "name", redlock.AutoExtend())
+	take(t, locker, "name", redlock.RenewFor(redlock.NoLimit))
 	e := waitFor[event.Extend](t, seen, 1)[0]
 	require.True(t, e.Renewal)
 	require.NoError(t, e.Err)
@@ -514,11 +514,11 @@ func TestObserver_ALockThatWasReleasedEndedWhenUnlockWasCalled(t *testing.T) {
 	require.Equal(t, unlock.Start.Sub(end.Start), end.Held)
 }
 
-// MaxHold leaves nothing to renew, so that no renewal can notice the end.
+// RenewFor leaves nothing to renew, so that no renewal can notice the end.
 func TestObserver_SeesTheEndOfALockThatMayNotBeRenewed(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		seen, log, fake := &recorder{}, &logBuffer{}, clocktest.New()
-		opts := []redlock.LockOption{redlock.AutoExtend(), redlock.TTL(time.Minute), redlock.MaxHold(time.Minute)}
+		opts := []redlock.LockOption{redlock.TTL(time.Minute), redlock.RenewFor(time.Minute)}
 		observed := c.locker(redlock.WithObserver(seen), redlock.WithClock(fake))
 		logged := c.logsTo(log, slog.LevelWarn, redlock.WithClock(fake))
 		take(t, observed, "observed", opts...)
@@ -533,7 +533,7 @@ func TestObserver_ARenewedLockEndsThoughItsLockerIsClosed(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		seen, fake := &recorder{}, clocktest.New()
 		locker := c.locker(redlock.WithObserver(seen), redlock.WithClock(fake))
-		lock := c.everywhere(take(t, locker, "name", redlock.AutoExtend(), redlock.TTL(time.Minute)))
+		lock := c.everywhere(take(t, locker, "name", redlock.RenewFor(redlock.NoLimit), redlock.TTL(time.Minute)))
 		require.NoError(t, locker.Close())
 		fake.Advance(time.Minute / 2)
 		require.NoError(t, lock.Err())

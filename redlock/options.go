@@ -52,7 +52,7 @@ func newConfig(opts []Option) (config, error) {
 			},
 			Keep: engine.DefaultKeep, Clock: clock.System(),
 		},
-		lock:     request{Want: engine.Want{TTL: 10 * time.Second, MaxHold: NoLimit}, maxWait: NoLimit, maxOutage: NoLimit},
+		lock:     request{Want: engine.Want{TTL: 10 * time.Second}, maxWait: NoLimit, maxOutage: NoLimit},
 		maxTTL:   24 * time.Hour,
 		maxTTLBy: "WithMaxTTL",
 		audience: audience{logger: slog.New(slog.DiscardHandler)},
@@ -165,7 +165,7 @@ func WithHeal(after time.Duration) Option {
 // max.
 //
 // A lock is also released, as without this option, if
-//   - the waiter asked for a longer [TTL], other [Metadata], another [Grace], or a [MaxHold] that is shorter than the
+//   - the waiter asked for a longer [TTL], other [Metadata], another [Grace], or a [RenewFor] that is shorter than the
 //     lock may last;
 //   - the lock was extended by more than its TTL ([Lock.Extend]);
 //   - somebody has asked for its [Lock.Token], it came from [Locker.Attach], or it or the waiter has a [TokenSource];

@@ -71,15 +71,14 @@ func TestNew_RefusesWhatIsOutOfRangeWithItsValue(t *testing.T) {
 		"the key prefix \"\\r\" has the control chara":    {redlock.WithKeyPrefix("\r")},
 		"redlock: WithPoolOptions":                        {redlock.WithPoolOptions(pool.WithTimeout(time.Second))},
 		// Defaults that no lock could have.
-		"Grace(6s): must be":         {redlock.Grace(6 * time.Second)},
-		"Grace(-1ns)":                {redlock.Grace(-1)},
-		"leave more than a":          {redlock.WithDrift(0.5, 0), redlock.Grace(4 * time.Second)},
-		"Grace(5s)":                  {redlock.WithDrift(0.17, 0), redlock.Grace(5 * time.Second)},
-		"MaxHold(1s): below the TTL": {redlock.MaxHold(time.Second)},
-		"MaxHold(0s): below the TTL": {redlock.MaxHold(0)},
-		"MaxWait(-1ns)":              {redlock.MaxWait(-1)},
-		"MaxOutage(-1ns)":            {redlock.MaxOutage(-1)},
-		`Metadata("a|b")`:            {redlock.Metadata("a|b")},
+		"Grace(6s): must be":                     {redlock.Grace(6 * time.Second)},
+		"Grace(-1ns)":                            {redlock.Grace(-1)},
+		"leave more than a":                      {redlock.WithDrift(0.5, 0), redlock.Grace(4 * time.Second)},
+		"Grace(5s)":                              {redlock.WithDrift(0.17, 0), redlock.Grace(5 * time.Second)},
+		"RenewFor(-1ns): must not be below zero": {redlock.RenewFor(-1)},
+		"MaxWait(-1ns)":                          {redlock.MaxWait(-1)},
+		"MaxOutage(-1ns)":                        {redlock.MaxOutage(-1)},
+		`Metadata("a|b")`:                        {redlock.Metadata("a|b")},
 		// And those of a single call.
 		"TTL 0s: must be at least 1ms":                                             {redlock.TTL(0)},
 		"TTL -1s: must be at least 1ms":                                            {redlock.TTL(-time.Second)},
@@ -138,14 +137,12 @@ func TestCalls_RefuseWhatIsOutOfRangeBeforeAnythingIsSent(t *testing.T) {
 	never := func(context.Context, *redlock.Lock) error { panic("not asked for") }
 	for want, opts := range map[string][]redlock.LockOption{
 		`redlock: acquire "name": nil lock option`: {redlock.TTL(time.Second), nil},
-		"MaxWait(-1ns)":                   {redlock.MaxWait(-1)},
-		"MaxHold(-1ns)":                   {redlock.AutoExtend(), redlock.MaxHold(-1)},
-		"MaxHold(1m0s) without":           {redlock.TTL(time.Minute), redlock.MaxHold(time.Minute)},
-		"MaxHold(59s): below the TTL, 1m": {redlock.TTL(time.Minute), redlock.AutoExtend(), redlock.MaxHold(59 * time.Second)},
-		"the id is empty":                 {redlock.Owner("")},
-		"control character '\\n'":         {redlock.Owner("a\nb")},
-		"at most 256":                     {redlock.Metadata(strings.Repeat("x", 257))},
-		"control character '\\x00'":       {redlock.Metadata("a\x00b")},
+		"MaxWait(-1ns)":             {redlock.MaxWait(-1)},
+		"RenewFor(-1ns)":            {redlock.RenewFor(-1)},
+		"the id is empty":           {redlock.Owner("")},
+		"control character '\\n'":   {redlock.Owner("a\nb")},
+		"at most 256":               {redlock.Metadata(strings.Repeat("x", 257))},
+		"control character '\\x00'": {redlock.Metadata("a\x00b")},
 		`Metadata("a|7"): must not contain |, which separates`: {redlock.Metadata("a|7")},
 		`redlock: acquire "name": TokenSource: an empty token`: {token("")},
 		"TokenSource: the token \"a|1\"":                       {token("a|1")},
@@ -153,9 +150,8 @@ func TestCalls_RefuseWhatIsOutOfRangeBeforeAnythingIsSent(t *testing.T) {
 		"has 513 bytes":                                        {token(strings.Repeat("x", 513))},
 		"TTL 0s":                                               {redlock.TTL(0)},
 	} {
-		calls := map[string]error{"Lock": errOf(locker.Lock(t.Context(), "name", opts...))}
-		if !strings.Contains(want, "without") { // AutoExtend
-			calls["Do"] = locker.Do(t.Context(), "name", never, opts...)
+		calls := map[string]error{
+			"Lock": errOf(locker.Lock(t.Context(), "name", opts...)), "Do": locker.Do(t.Context(), "name", never, opts...),
 		}
 		if !strings.HasPrefix(want, "MaxWait") {
 			calls["TryLock"] = errOf(locker.TryLock(t.Context(), "name", opts...))
@@ -213,7 +209,7 @@ func TestOpen_ALockOptionIsTheDefaultOfEveryLockUnlessTheCallSaysOtherwise(t *te
 	t.Parallel()
 	c, fake := onMini(t, 3), clocktest.New()
 	locker := c.locker(redlock.WithClock(fake), redlock.WithDrift(0, 0),
-		redlock.TTL(time.Hour), redlock.Grace(time.Minute), redlock.Metadata("all"), redlock.MaxHold(2*time.Hour))
+		redlock.TTL(time.Hour), redlock.Grace(time.Minute), redlock.Metadata("all"), redlock.RenewFor(2*time.Hour))
 	requireLock := func(left time.Duration, metadata string, opts ...redlock.LockOption) {
 		t.Helper()
 		lock := take(t, locker, "name", opts...)
@@ -229,7 +225,7 @@ func TestOpen_ALockOptionIsTheDefaultOfEveryLockUnlessTheCallSaysOtherwise(t *te
 	requireLock(50*time.Minute, "one", redlock.Grace(10*time.Minute), redlock.Metadata("one"))
 }
 
-// A call has no error for a default that it has no use for: MaxHold without AutoExtend, MaxWait of TryLock, Metadata of Attach.
+// A call has no error for a default that it has no use for: MaxWait of TryLock, Metadata of Attach.
 func TestOpen_ADefaultIsIgnoredByACallThatHasNoUseForIt(t *testing.T) {
 	t.Parallel()
 	c := onMini(t, 3)
@@ -238,7 +234,7 @@ func TestOpen_ADefaultIsIgnoredByACallThatHasNoUseForIt(t *testing.T) {
 		n++
 		return string(rune('a' + n)), nil
 	}
-	locker := c.locker(redlock.MaxHold(long), redlock.MaxWait(0), redlock.MaxOutage(0), redlock.Metadata("metadata"))
+	locker := c.locker(redlock.RenewFor(long), redlock.MaxWait(0), redlock.MaxOutage(0), redlock.Metadata("metadata"))
 	lock := take(t, locker, "name")
 	token := detach(t, lock)
 	attached := got(locker.Attach(t.Context(), "name", token))(t)
@@ -272,13 +268,10 @@ func TestNoLimit_UndoesADefault(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	holder := take(t, c.locker(), "name")
-	locker := c.locker(redlock.MaxWait(0), redlock.MaxHold(long))
+	locker := c.locker(redlock.MaxWait(0))
 	waiter := queue(t, t.Context(), locker, "name", redlock.MaxWait(redlock.NoLimit))
 	unlock(t, holder)
 	unlock(t, won(t, waiter))
-
-	require.ErrorContains(t, errOf(locker.TryLock(t.Context(), "other", redlock.AutoExtend(), redlock.TTL(long+time.Second))), "MaxHold", "a default that does not fit the call")
-	unlock(t, take(t, locker, "other", redlock.AutoExtend(), redlock.TTL(long+time.Second), redlock.MaxHold(redlock.NoLimit)))
 
 	c.doAll("CONFIG", "SET", "maxmemory", "1")
 	locker = c.locker(redlock.MaxOutage(0))

@@ -370,7 +370,7 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 				c, fake := onMini(t, 3), clocktest.New()
 				locker := c.locker(handsOn, redlock.WithClock(fake))
 				first := waits(t, locker, "name")
-				second := join(t, locker, "name", redlock.AutoExtend())
+				second := join(t, locker, "name", redlock.RenewFor(redlock.NoLimit))
 				unlock(t, first)
 				require.True(t, second.HasOffer())
 				if discarded {

@@ -49,7 +49,7 @@ func (l *Locker) reenter(ctx context.Context, req *request) (*Lock, error) {
 		return nil, nil
 	}
 	lock := &Lock{locker: l, held: h, holder: by, hold: engine.Hold{Hold: hold}}
-	// If MaxHold leaves nothing to extend, the lock stays as it is.
+	// If RenewFor leaves nothing to extend, the lock stays as it is.
 	if _, err := l.checkTTL(ttl, h.First.Want.Grace); err == nil || ttl == least {
 		if err := lock.Extend(ctx, ttl); err != nil {
 			// Usually the outer handle still holds the lock, so Unlock only ends this hold and asks no node. If the outer handle

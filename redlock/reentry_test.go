@@ -10,10 +10,10 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-func TestMaxHold_StandsThoughTheLockIsTakenAgain(t *testing.T) {
+func TestRenewFor_StandsThoughTheLockIsTakenAgain(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker, fake, _ := c.timed(redlock.WithDrift(0, 0))
-		lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend(), redlock.MaxHold(30*time.Minute))
+		lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.RenewFor(30*time.Minute))
 		end := fake.Now().Add(30 * time.Minute)
 		ctx := contextOf(t, lock)
 		for range 5 {
@@ -26,7 +26,7 @@ func TestMaxHold_StandsThoughTheLockIsTakenAgain(t *testing.T) {
 			require.False(t, lock.ValidUntil().After(end))
 		}
 		fake.Advance(5 * time.Minute)
-		receive(t, lock.Done(), "the end of MaxHold")
+		receive(t, lock.Done(), "the end of RenewFor")
 		require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
 	})
 }

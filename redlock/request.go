@@ -14,8 +14,7 @@ import (
 
 const maxMetadataBytes = 256
 
-// NoLimit is a duration without end. As [MaxWait], [MaxOutage] and [MaxHold] it removes the Locker's default for one
-// lock. As the TTL in a [LockState] it means that the key never expires.
+// NoLimit is a duration without end, for [RenewFor], [MaxWait] and [MaxOutage]. As the TTL in a [LockState] it means that the key never expires.
 const NoLimit time.Duration = math.MaxInt64
 
 const _ = uint64(NoLimit-engine.NoLimit) + uint64(engine.NoLimit-NoLimit) // does not compile unless the two are equal
@@ -56,7 +55,6 @@ type given uint16
 
 const (
 	givenGrace given = 1 << iota
-	givenMaxHold
 	givenMaxWait
 	givenMaxOutage
 	givenMetadata
@@ -75,6 +73,8 @@ type request struct {
 	metadata  string
 	maxWait   time.Duration
 	maxOutage time.Duration
+	renewFor  time.Duration // for how long the lock is renewed, or 0
+	renewSet  bool          // the call or its Locker has set renewFor
 	reentrant bool
 	given     given
 	owner     string
@@ -153,15 +153,13 @@ func (c *config) request(r *request, name string, opts []LockOption) (err error)
 		return invalid("MaxWait(%s): must not be below zero", r.maxWait)
 	case r.maxOutage < 0:
 		return invalid("MaxOutage(%s): must not be below zero", r.maxOutage)
-	case r.given&givenMaxHold != 0 && !r.Renewed:
-		return invalid("MaxHold(%s) without AutoExtend: the lock ends at its TTL anyway", r.MaxHold)
-	case r.Renewed && r.MaxHold < r.TTL:
-		return invalid("MaxHold(%s): below the TTL, %s", r.MaxHold, r.TTL)
+	case r.renewFor < 0:
+		return invalid("RenewFor(%s): must not be below zero", r.renewFor)
 	case r.source != nil && r.given&givenMetadata != 0 && r.metadata != "":
 		return invalid("Metadata(%q): a token of a TokenSource has none", r.metadata)
 	}
-	if !r.Renewed {
-		r.MaxHold = NoLimit
+	if r.Renewed, r.MaxHold = r.renewFor > 0, NoLimit; r.Renewed {
+		r.MaxHold = max(r.renewFor, r.TTL)
 	}
 	r.Kept, r.Slots = r.source != nil, uint16(r.slots)
 	return cmp.Or(checkText("name", name), checkText("owner id", r.owner), checkText("metadata", r.metadata))

@@ -42,7 +42,7 @@ func TestAttach_RenewsTheReadLockThatItTookUp(t *testing.T) {
 		lock, fake := read(t, c.locker(), "name", redlock.TTL(10*time.Minute)), clocktest.New()
 		c.shared("name", 1)
 		token := detach(t, lock)
-		attached := got(c.locker(redlock.WithClock(fake)).Attach(t.Context(), "name", token, redlock.AutoExtend(), redlock.TTL(30*time.Minute)))(t)
+		attached := got(c.locker(redlock.WithClock(fake)).Attach(t.Context(), "name", token, redlock.RenewFor(redlock.NoLimit), redlock.TTL(30*time.Minute)))(t)
 		fake.Advance(attached.Remaining() - 1)
 		eventually(t, func() bool { return attached.Remaining() > 15*time.Minute }, "a renewal")
 		c.each(func(i int) { eventually(t, func() bool { return c.ttl(i, "name") > 20*time.Minute }, "server %d", i) })

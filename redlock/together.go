@@ -39,7 +39,7 @@ func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOpt
 // If each holder keeps a name for longer than a quarter of the TTL, only chance leads to the locks of several such
 // names. Then use a longer TTL, or one name for all.
 //
-// The errors are the same as for Lock and TryLockAll. If LockAll went on in order, [MaxHold] counts from when it has
+// The errors are the same as for Lock and TryLockAll. If LockAll went on in order, [RenewFor] counts from when it has
 // all locks.
 func (l *Locker) LockAll(ctx context.Context, names []string, opts ...LockOption) (*Locks, error) {
 	return l.takeAll(ctx, names, opts, false)

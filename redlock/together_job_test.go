@@ -26,7 +26,7 @@ func (c *cluster) job(name string, did *atomic.Int64) {
 			renewed <- struct{}{}
 		}
 	})))
-	lock := got(locker.Lock(c.tb.Context(), name, redlock.TTL(time.Second), redlock.AutoExtend()))(c.tb)
+	lock := got(locker.Lock(c.tb.Context(), name, redlock.TTL(time.Second), redlock.RenewFor(redlock.NoLimit)))(c.tb)
 	busy := 0
 	for range times {
 		receive(c.tb, renewed, "a renewal")

@@ -248,7 +248,7 @@ func TestLockAll_EndsItsWait(t *testing.T) {
 func TestLocks_EndWithTheFirstOfThem(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
-		locks := all(locker.LockAll(t.Context(), []string{"a", "b", "c"}, redlock.AutoExtend()))(t)
+		locks := all(locker.LockAll(t.Context(), []string{"a", "b", "c"}, redlock.RenewFor(redlock.NoLimit)))(t)
 		ctx, cancel := locks.Context(t.Context())
 		defer cancel()
 		require.NoError(t, locks.Extend(t.Context(), 2*long))
@@ -375,7 +375,7 @@ func TestLockAll_AllGetOn(t *testing.T) {
 						some := slices.Clone(names)
 						rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 						some = some[:2+rand.IntN(3)]
-						locks, err := locker.LockAll(t.Context(), some, redlock.TTL(5*time.Second), redlock.AutoExtend())
+						locks, err := locker.LockAll(t.Context(), some, redlock.TTL(5*time.Second), redlock.RenewFor(redlock.NoLimit))
 						if !assertNoError(t, err) {
 							return
 						}
@@ -561,12 +561,12 @@ func TestLockAll_HoldsNothingForLongWhileAHolderStays(t *testing.T) {
 }
 
 // The time that a call takes for the others is none that it may hold the first for.
-func TestLockAll_MaxHoldCountsFromWhenAllAreHeld(t *testing.T) {
+func TestLockAll_RenewForCountsFromWhenAllAreHeld(t *testing.T) {
 	c := onReal(t, 3)
 	const ttl = 20 * time.Second // it holds a for 5 s at most
 	locker, fake, _ := c.timed()
 	b := take(t, c.locker(), "b", redlock.TTL(24*time.Hour))
-	together := lockAllBeside(t.Context(), locker, []string{"a", "b"}, redlock.TTL(ttl), redlock.AutoExtend(), redlock.MaxHold(2*ttl))
+	together := lockAllBeside(t.Context(), locker, []string{"a", "b"}, redlock.TTL(ttl), redlock.RenewFor(2*ttl))
 	b = c.inOrder(locker, fake, b)
 	fake.Advance(4500 * time.Millisecond)
 	unlock(t, b)

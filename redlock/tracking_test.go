@@ -133,7 +133,7 @@ func TestLock_WithoutChannelsIsWokenByTheRelease(t *testing.T) {
 func TestLock_BehindAHolderThatRenewsSendsAFewCommandsForEachRenewal(t *testing.T) {
 	t.Parallel()
 	c, seen := onReal(t, 5), &recorder{}
-	holder := take(t, c.locker(redlock.WithObserver(seen)), "name", redlock.TTL(2400*time.Millisecond), redlock.AutoExtend())
+	holder := take(t, c.locker(redlock.WithObserver(seen)), "name", redlock.TTL(2400*time.Millisecond), redlock.RenewFor(redlock.NoLimit))
 	_, waiter := c.asleep("name")
 	renewals := func() int { return len(seen.verdictsOn("extend")) }
 	eventually(t, func() bool { return renewals() >= 2 }, "the early renewal, and another")

@@ -191,7 +191,7 @@ func TestCallbacks_MayCallTheLockerAboutTheSameName(t *testing.T) {
 		locker.Store(l)
 		all := beside(func() error {
 			for i := range 20 {
-				lock, err := l.Lock(context.Background(), "name", redlock.AutoExtend(), redlock.MaxWait(time.Second))
+				lock, err := l.Lock(context.Background(), "name", redlock.RenewFor(redlock.NoLimit), redlock.MaxWait(time.Second))
 				if errors.Is(err, redlock.ErrNoQuorum) { // a dialer has taken its time
 					continue
 				} else if err != nil {

@@ -18,22 +18,22 @@ import (
 )
 
 // What renewals that failed have made longer does not outlive the lock by a TTL.
-func TestAutoExtend_InVainLeavesNothingWhenTheLockExpires(t *testing.T) {
+func TestRenewFor_InVainLeavesNothingWhenTheLockExpires(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	locker := c.locker()
 	unlock(t, c.everywhere(take(t, locker, "name", redlock.TTL(time.Minute))))
-	lock := c.everywhere(take(t, locker, "name", redlock.TTL(2*time.Second), redlock.AutoExtend()))
+	lock := c.everywhere(take(t, locker, "name", redlock.TTL(2*time.Second), redlock.RenewFor(redlock.NoLimit)))
 	freeze(c.processes[:2]...)
 	eventually(t, func() bool { return lock.Err() != nil }, "the end")
 	thaw(c.processes[:2]...)
 	c.eventuallyEmpty()
 }
 
-func TestAutoExtend_RenewsSoonAndThenWheneverAThirdOfTheTTLHasGoneBy(t *testing.T) {
+func TestRenewFor_RenewsSoonAndThenWheneverAThirdOfTheTTLHasGoneBy(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake, seen := clocktest.New(), &recorder{}
-		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen)), "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
+		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen)), "name", redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit))
 		for i := range 5 {
 			require.Len(t, seen.verdictsOn("extend"), i)
 			seen.renewed(t, fake, i, 30*time.Minute)
@@ -42,11 +42,11 @@ func TestAutoExtend_RenewsSoonAndThenWheneverAThirdOfTheTTLHasGoneBy(t *testing.
 	})
 }
 
-func TestAutoExtend_TriesAgainEverSoonerUntilTheDeadline(t *testing.T) {
+func TestRenewFor_TriesAgainEverSoonerUntilTheDeadline(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker, fake, seen := c.timed(redlock.WithDrift(0, 0))
 		seen.connect(t, locker, 3)
-		lock := c.everywhere(take(t, locker, "name", redlock.TTL(24*time.Second), redlock.AutoExtend()))
+		lock := c.everywhere(take(t, locker, "name", redlock.TTL(24*time.Second), redlock.RenewFor(redlock.NoLimit)))
 		kill(c.servers[0], c.servers[1])
 		until := lock.ValidUntil()
 		nextAt(t, fake, renewalIn(0, 24*time.Second))
@@ -61,11 +61,11 @@ func TestAutoExtend_TriesAgainEverSoonerUntilTheDeadline(t *testing.T) {
 	})
 }
 
-func TestAutoExtend_ALockThatItsHolderMadeLongerIsRenewedLater(t *testing.T) {
+func TestRenewFor_ALockThatItsHolderMadeLongerIsRenewedLater(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake, seen := clocktest.New(), &recorder{}
 		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen), redlock.WithDrift(0, 0)), "name",
-			redlock.TTL(30*time.Minute), redlock.AutoExtend())
+			redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit))
 		require.NoError(t, lock.Extend(t.Context(), 120*time.Minute))
 		nextAt(t, fake, renewalIn(0, 30*time.Minute))          // too early
 		require.NoError(t, fake.WaitForTimers(t.Context(), 2)) // that of Done, and the watchdog's
@@ -84,7 +84,7 @@ func hangingRenewal(t *testing.T) (*cluster, *clocktest.Fake, *redlock.Lock) {
 	var renewals atomic.Int64
 	locker, fake, seen := timed(t, c.nodes(pool.WithTimeout(long), counting("PEXPIRE", &renewals)))
 	seen.connect(t, locker, 3)
-	lock := c.everywhere(take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend()))
+	lock := c.everywhere(take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit)))
 	renewals.Store(0) // the first acquire was counted, too
 	freeze(c.processes...)
 	t.Cleanup(func() { thaw(c.processes...) }) // also if the test has failed: its Locker would wait for them
@@ -108,11 +108,11 @@ func TestDone_IsClosedAtTheDeadlineEvenIfEveryRenewalHangs(t *testing.T) {
 	c.eventuallyEmpty() // the renewal got through after all, and would keep the key for longer than anybody counts on
 }
 
-func TestMaxHold_EndsTheRenewals(t *testing.T) {
+func TestRenewFor_EndsTheRenewals(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake, seen := clocktest.New(), &recorder{}
 		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen), redlock.WithDrift(0, 0)), "name",
-			redlock.TTL(30*time.Minute), redlock.AutoExtend(), redlock.MaxHold(45*time.Minute))
+			redlock.TTL(30*time.Minute), redlock.RenewFor(45*time.Minute))
 		begin, done := fake.Now(), lock.Done()
 		for i := range 3 {
 			seen.renewed(t, fake, i, 30*time.Minute)
@@ -125,6 +125,42 @@ func TestMaxHold_EndsTheRenewals(t *testing.T) {
 	})
 }
 
+// The danger: zero that means for ever, or a limit of the Locker that a call does not have.
+func TestRenewFor_TheCallComesBeforeTheLocker(t *testing.T) {
+	t.Parallel()
+	const ttl = 30 * time.Minute
+	never, always := redlock.RenewFor(0), redlock.RenewFor(redlock.NoLimit)
+	for name, row := range map[string]struct {
+		locker   []redlock.Option
+		call     []redlock.LockOption
+		lock, do bool // renewed
+	}{
+		"by default":                    {lock: false, do: true},
+		"a default of the Locker":       {locker: []redlock.Option{always}, lock: true, do: true},
+		"none, by default":              {locker: []redlock.Option{never}},
+		"none":                          {call: []redlock.LockOption{never}},
+		"none, in spite of the default": {locker: []redlock.Option{always}, call: []redlock.LockOption{never}},
+		"in spite of the default":       {locker: []redlock.Option{never}, call: []redlock.LockOption{always}, lock: true, do: true},
+		"a longer TTL stands":           {call: []redlock.LockOption{redlock.RenewFor(time.Minute)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, fake := onMini(t, 1), clocktest.New()
+			locker := c.locker(append(row.locker, redlock.WithClock(fake), redlock.TTL(ttl))...)
+			renewed := func() bool {
+				wait, _ := fake.Next()
+				return wait <= ttl/10 && wait > 0
+			}
+			lock := take(t, locker, "name", row.call...)
+			require.Equal(t, row.lock, renewed(), "TryLock")
+			unlock(t, lock)
+			require.NoError(t, locker.Do(t.Context(), "name", func(context.Context, *redlock.Lock) error {
+				require.Equal(t, row.do, renewed(), "Do")
+				return nil
+			}, row.call...))
+		})
+	}
+}
+
 // short is a TTL that is renewed several times in a test, and that a busy machine keeps.
 const short = 3 * time.Second
 
@@ -133,7 +169,7 @@ func TestUnlock_EndsTheRenewals(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	locker, fake, seen := c.timed()
-	lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
+	lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit))
 	for i := range 2 {
 		seen.renewed(t, fake, i, 30*time.Minute)
 	}
@@ -153,7 +189,7 @@ func TestUnlock_BesideARenewalLeavesNoKey(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker, fake, _ := c.timed()
 		for i := range 200 {
-			lock := take(t, locker, fmt.Sprint(i), redlock.AutoExtend())
+			lock := take(t, locker, fmt.Sprint(i), redlock.RenewFor(redlock.NoLimit))
 			_, _ = fake.Next()
 			go fake.Advance(long / 3)
 			for range i % 20 {
@@ -165,12 +201,12 @@ func TestUnlock_BesideARenewalLeavesNoKey(t *testing.T) {
 }
 
 // The danger: a watchdog that dies on one transient error.
-func TestAutoExtend_OutlivesNodesThatDoNotAnswerForAWhile(t *testing.T) {
+func TestRenewFor_OutlivesNodesThatDoNotAnswerForAWhile(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 5)
 	locker, seen := observed(t, c.nodes(pool.WithTimeout(brief)))
 	seen.connect(t, locker, 5)
-	lock := c.everywhere(take(t, locker, "name", redlock.TTL(2*short), redlock.AutoExtend()))
+	lock := c.everywhere(take(t, locker, "name", redlock.TTL(2*short), redlock.RenewFor(redlock.NoLimit)))
 	freeze(c.processes[:3]...)
 	eventually(t, func() bool { return len(seen.verdictsOn("extend")) > seen.renewals()+1 }, "two renewals that fail")
 	thaw(c.processes[:3]...)
@@ -180,12 +216,12 @@ func TestAutoExtend_OutlivesNodesThatDoNotAnswerForAWhile(t *testing.T) {
 	unlock(t, lock)
 }
 
-func TestAutoExtend_TheLockOutlivesTheRestartOfEveryNodeInTurn(t *testing.T) {
+func TestRenewFor_TheLockOutlivesTheRestartOfEveryNodeInTurn(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 5)
 	locker, seen := c.observed()
 	seen.connect(t, locker, 5)
-	lock := take(t, locker, "name", redlock.TTL(short), redlock.AutoExtend())
+	lock := take(t, locker, "name", redlock.TTL(short), redlock.RenewFor(redlock.NoLimit))
 	done := lock.Done()
 	c.eventuallyHeld("name", lock.Token())
 	for i, s := range c.servers {
@@ -200,11 +236,11 @@ func TestAutoExtend_TheLockOutlivesTheRestartOfEveryNodeInTurn(t *testing.T) {
 	unlock(t, lock)
 }
 
-func TestAutoExtend_TheLockIsLostWhenAMajorityForgetsIt(t *testing.T) {
+func TestRenewFor_TheLockIsLostWhenAMajorityForgetsIt(t *testing.T) {
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		locker, fake, seen := c.timed()
 		seen.connect(t, locker, 5)
-		lock := take(t, locker, "name", redlock.TTL(24*time.Minute), redlock.AutoExtend())
+		lock := take(t, locker, "name", redlock.TTL(24*time.Minute), redlock.RenewFor(redlock.NoLimit))
 		done := lock.Done()
 		c.eventuallyHeld("name", lock.Token())
 		kill(c.servers[:3]...)
@@ -227,10 +263,10 @@ func TestAutoExtend_TheLockIsLostWhenAMajorityForgetsIt(t *testing.T) {
 }
 
 // A server that announces no changes.
-func TestAutoExtend_NoticesAForcedReleaseAtTheNextRenewal(t *testing.T) {
+func TestRenewFor_NoticesAForcedReleaseAtTheNextRenewal(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake := clocktest.New()
-		lock := c.everywhere(take(t, c.locker(redlock.WithClock(fake)), "name", redlock.TTL(30*time.Minute), redlock.AutoExtend()))
+		lock := c.everywhere(take(t, c.locker(redlock.WithClock(fake)), "name", redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit)))
 		c.free("name")
 		waits(t, c.locker(), "name")
 		require.NoError(t, lock.Err(), "it has not asked yet")
@@ -242,10 +278,10 @@ func TestAutoExtend_NoticesAForcedReleaseAtTheNextRenewal(t *testing.T) {
 }
 
 // Whoever waits beside a holder knows of the loss what the holder knows.
-func TestAutoExtend_ALockThatIsLostGoesToTheNextWaiterAtOnce(t *testing.T) {
+func TestRenewFor_ALockThatIsLostGoesToTheNextWaiterAtOnce(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker, fake, _ := c.timed()
-		lock := c.everywhere(waits(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend()))
+		lock := c.everywhere(waits(t, locker, "name", redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit)))
 		waiter := queue(t, t.Context(), locker, "name")
 		c.free("name")
 		fake.Advance(10 * time.Minute)
@@ -259,7 +295,7 @@ func TestAutoExtend_ALockThatIsLostGoesToTheNextWaiterAtOnce(t *testing.T) {
 func TestExtend_BesideRenewalsIsNotMadeShorter(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake, seen := clocktest.New(), &recorder{}
-		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen)), "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
+		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen)), "name", redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit))
 		for range 20 {
 			go fake.Advance(10 * time.Minute)
 			require.NoError(t, lock.Extend(t.Context(), 10*long))
@@ -277,7 +313,7 @@ func TestClose_EndsTheRenewalsAndLeavesTheLockToItsDeadline(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake, seen := clocktest.New(), &recorder{}
 		locker := must(redlock.New(c.nodes(), redlock.WithObserver(seen), redlock.WithClock(fake)))(t)
-		lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
+		lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit))
 		seen.renewed(t, fake, 0, 30*time.Minute)
 		require.NoError(t, locker.Close())
 		fake.Advance(lock.Remaining() - 1)
@@ -289,7 +325,7 @@ func TestClose_EndsTheRenewalsAndLeavesTheLockToItsDeadline(t *testing.T) {
 	})
 }
 
-func TestAutoExtend_RenewsManyLocksOverOneConnectionToEachNode(t *testing.T) {
+func TestRenewFor_RenewsManyLocksOverOneConnectionToEachNode(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	fake, seen := clocktest.New(), &recorder{}
@@ -298,7 +334,7 @@ func TestAutoExtend_RenewsManyLocksOverOneConnectionToEachNode(t *testing.T) {
 	locker := lockerOver(t, nodes, redlock.WithClock(fake), redlock.WithObserver(seen))
 	var locks []*redlock.Lock
 	for i := range 200 {
-		locks = append(locks, take(t, locker, fmt.Sprint(i), redlock.TTL(30*time.Minute), redlock.AutoExtend()))
+		locks = append(locks, take(t, locker, fmt.Sprint(i), redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit)))
 	}
 	for i := range 4 { // a TTL and more
 		eventually(t, func() bool { return redlock.ToRenew(locker) == len(locks) }, "the schedule")
@@ -318,7 +354,7 @@ func renewedOnce(t *testing.T, c *cluster, opts ...redlock.Option) (lock *redloc
 	t.Helper()
 	fake, seen := clocktest.New(), &recorder{}
 	locker := c.locker(append(opts, redlock.WithClock(fake), redlock.WithObserver(seen))...)
-	lock = take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
+	lock = take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit))
 	seen.waitForVotes(t, "acquire", "name", len(c.servers))
 	nextAt(t, fake, renewalIn(0, 30*time.Minute))
 	seen.waitForVotes(t, "extend", "name", len(c.servers))
@@ -327,7 +363,7 @@ func renewedOnce(t *testing.T, c *cluster, opts ...redlock.Option) (lock *redloc
 }
 
 // The danger: a holder that works on beside the next for a third of the TTL.
-func TestAutoExtend_ALockThatIsDeletedIsLostAtOnce(t *testing.T) {
+func TestRenewFor_ALockThatIsDeletedIsLostAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]redlock.Option{nil, {redlock.WithFencing()}} {
 		for how, lose := range map[string]func(*cluster){
@@ -368,13 +404,13 @@ func TestAutoExtend_ALockThatIsDeletedIsLostAtOnce(t *testing.T) {
 }
 
 // The danger: a third party gives the key another TTL. The push tells the holder, who could renew the lock in time.
-func TestAutoExtend_ALockWhoseTTLIsCutIsRenewedAtOnce(t *testing.T) {
+func TestRenewFor_ALockWhoseTTLIsCutIsRenewedAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]redlock.Option{"plain": nil, "fenced": {redlock.WithFencing()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := onReal(t, 3)
-			lock := take(t, c.locker(opts...), "name", redlock.TTL(long), redlock.AutoExtend())
+			lock := take(t, c.locker(opts...), "name", redlock.TTL(long), redlock.RenewFor(redlock.NoLimit))
 			c.eventuallyTracked()
 			for range 3 {
 				c.doAll("PEXPIRE", "name", 20_000)
@@ -386,7 +422,7 @@ func TestAutoExtend_ALockWhoseTTLIsCutIsRenewedAtOnce(t *testing.T) {
 	}
 }
 
-func TestAutoExtend_ALockThatAMajorityHoldsIsNotLost(t *testing.T) {
+func TestRenewFor_ALockThatAMajorityHoldsIsNotLost(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 5)
 	lock, fake := renewedOnce(t, c)
@@ -417,7 +453,7 @@ func TestAutoExtend_ALockThatAMajorityHoldsIsNotLost(t *testing.T) {
 }
 
 // The server tells the connection that comes across an expired key least of all that it is gone.
-func TestAutoExtend_ALockThatTheProcessItselfTakesAwayIsLost(t *testing.T) {
+func TestRenewFor_ALockThatTheProcessItselfTakesAwayIsLost(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 5)
 	c.doAll("CONFIG", "SET", "hz", 1) // expired keys stay for long, unless a command comes across them
@@ -426,7 +462,7 @@ func TestAutoExtend_ALockThatTheProcessItselfTakesAwayIsLost(t *testing.T) {
 	other := lockerOver(t, nodes)
 	for i := range 20 {
 		name := fmt.Sprint("name", i)
-		lock := take(t, locker, name, redlock.TTL(30*time.Minute), redlock.AutoExtend())
+		lock := take(t, locker, name, redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit))
 		seen.waitForVotes(t, "acquire", name, len(c.servers))
 		nextAt(t, fake, renewalIn(0, 30*time.Minute))
 		seen.waitForVotes(t, "extend", name, len(c.servers))
@@ -445,11 +481,11 @@ func TestAutoExtend_ALockThatTheProcessItselfTakesAwayIsLost(t *testing.T) {
 }
 
 // When no renewal is to come any more, the pushes are all that is left.
-func TestAutoExtend_ALockThatMaxHoldEndsIsWatchedUntilThen(t *testing.T) {
+func TestRenewFor_ALockThatItEndsIsWatchedUntilThen(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	locker, fake, seen := c.timed(redlock.WithDrift(0, 0))
-	lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend(), redlock.MaxHold(35*time.Minute))
+	lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.RenewFor(35*time.Minute))
 	for i := range 2 {
 		nextAt(t, fake, renewalIn(i, 30*time.Minute))
 		seen.waitForVotes(t, "extend", "name", 3*(i+1))
@@ -461,14 +497,14 @@ func TestAutoExtend_ALockThatMaxHoldEndsIsWatchedUntilThen(t *testing.T) {
 }
 
 // A lock that its holder has extended by more than a renewal would is not renewed for long.
-func TestAutoExtend_ALockThatItsHolderHasExtendedIsWatched(t *testing.T) {
+func TestRenewFor_ALockThatItsHolderHasExtendedIsWatched(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	locker, fake, seen := c.timed()
-	take(t, locker, "first", redlock.TTL(30*time.Minute), redlock.AutoExtend()) // from here on the nodes track
+	take(t, locker, "first", redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit)) // from here on the nodes track
 	nextAt(t, fake, renewalIn(0, 30*time.Minute))
 	seen.waitForVotes(t, "extend", "first", 3)
-	lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
+	lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit))
 	seen.waitForVotes(t, "acquire", "name", 3)
 	require.NoError(t, lock.Extend(t.Context(), 2*time.Hour))
 	before := c.calls("eval")
@@ -481,11 +517,11 @@ func TestAutoExtend_ALockThatItsHolderHasExtendedIsWatched(t *testing.T) {
 }
 
 // The steady state: a renewal is one command and its preface, nothing is pushed, and nothing observed.
-func TestAutoExtend_ObservesNothingThatTheHolderItselfChanges(t *testing.T) {
+func TestRenewFor_ObservesNothingThatTheHolderItselfChanges(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	locker, fake, seen := c.timed()
-	take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
+	take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit))
 	nextAt(t, fake, renewalIn(0, 30*time.Minute))
 	c.settled()
 	before := c.calls("eval", "client|caching")
@@ -497,14 +533,14 @@ func TestAutoExtend_ObservesNothingThatTheHolderItselfChanges(t *testing.T) {
 }
 
 // The danger: each observation has another key pushed, without end.
-func TestAutoExtend_AServerThatTracksFewKeysIsLeftInPeace(t *testing.T) {
+func TestRenewFor_AServerThatTracksFewKeysIsLeftInPeace(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	c.doAll("CONFIG", "SET", "tracking-table-max-keys", 1)
 	locker, fake, seen := c.timed()
 	var locks []*redlock.Lock
 	for i := range 20 {
-		locks = append(locks, take(t, locker, fmt.Sprint(i), redlock.TTL(30*time.Minute), redlock.AutoExtend()))
+		locks = append(locks, take(t, locker, fmt.Sprint(i), redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit)))
 	}
 	nextAt(t, fake, renewalIn(0, 30*time.Minute))
 	eventually(t, func() bool { return seen.renewals() == len(locks) }, "all are renewed")
@@ -515,14 +551,14 @@ func TestAutoExtend_AServerThatTracksFewKeysIsLeftInPeace(t *testing.T) {
 }
 
 // After a flush all keys of a node are observed, a bounded number at a time.
-func TestAutoExtend_AllLocksThatAreFlushedAreLost(t *testing.T) {
+func TestRenewFor_AllLocksThatAreFlushedAreLost(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	locker, fake, seen := timed(t, c.nodes(pool.WithTimeout(long)))
 	const many = 1500
 	var locks []*redlock.Lock
 	for i := range many {
-		locks = append(locks, take(t, locker, fmt.Sprint(i), redlock.TTL(30*time.Minute), redlock.AutoExtend()))
+		locks = append(locks, take(t, locker, fmt.Sprint(i), redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit)))
 	}
 	nextAt(t, fake, renewalIn(0, 30*time.Minute))
 	eventually(t, func() bool { return seen.renewals() == many }, "all are renewed")
@@ -534,12 +570,12 @@ func TestAutoExtend_AllLocksThatAreFlushedAreLost(t *testing.T) {
 }
 
 // The danger: a goroutine for each push, of which a neighbour has the server send as many as it likes.
-func TestAutoExtend_ManyFlushesStartNoGoroutineEach(t *testing.T) {
+func TestRenewFor_ManyFlushesStartNoGoroutineEach(t *testing.T) {
 	c := onReal(t, 1)
 	locker, fake, seen := timed(t, c.nodes(pool.WithTimeout(long)))
 	const many = 500
 	for i := range many {
-		take(t, locker, fmt.Sprint(i), redlock.TTL(30*time.Minute), redlock.AutoExtend())
+		take(t, locker, fmt.Sprint(i), redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit))
 	}
 	nextAt(t, fake, renewalIn(0, 30*time.Minute))
 	eventually(t, func() bool { return seen.renewals() == many }, "all are renewed")

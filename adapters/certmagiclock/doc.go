@@ -24,8 +24,8 @@
 // The TTL is how long the others wait after an instance has died, as a lock is renewed for as long as it is held. WithLogger logs
 // locks that are lost. The caller closes the Locker, after [Storage.Wait].
 //
-// certmagic holds a lock while it tries again, for up to 30 days, and so does a storage of its own. With MaxHold a lock ends
-// before, and [Storage.RenewLockLease] takes it again if it is free: so another instance has its turn. MaxHold has to be longer
+// certmagic holds a lock while it tries again, for up to 30 days, and so does a storage of its own. With redlock.RenewFor a lock
+// ends before, and [Storage.RenewLockLease] takes it again if it is free: so another instance has its turn. RenewFor has to be longer
 // than the longest attempt then (certmagic.ACMEIssuer.CertObtainTimeout, 90 s by default).
 //
 // # A lock that is lost

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/caddyserver/certmagic"
 
+	"github.com/quorumlock/quorumlock/adapters/internal/hold"
 	"github.com/quorumlock/quorumlock/internal/invalid"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -17,7 +19,8 @@ import (
 // wrapped storage. It is safe for concurrent use.
 type Storage struct {
 	certmagic.Storage
-	locker *redlock.Locker
+	locker  *redlock.Locker
+	options []redlock.LockOption // of each lock
 
 	mu     sync.Mutex
 	locks  map[string][]*redlock.Lock // that have not been unlocked, the oldest first
@@ -31,9 +34,10 @@ var (
 	_ certmagic.LockLeaseRenewer = (*Storage)(nil)
 )
 
-// New wraps a storage. The locker stays the caller's, and may serve others too. A storage or a locker that is nil is
-// redlock.ErrInvalid.
-func New(storage certmagic.Storage, locker *redlock.Locker) (*Storage, error) {
+// New wraps a storage. The locker stays the caller's, and may serve others too. The options are those of all locks, such as
+// redlock.TTL. A lock is renewed until Unlock, whatever the Locker's default is, unless redlock.RenewFor is among them. A storage or a
+// locker that is nil is redlock.ErrInvalid, and so is an option that redlock.Locker.TryLock refuses.
+func New(storage certmagic.Storage, locker *redlock.Locker, opts ...redlock.LockOption) (*Storage, error) {
 	switch {
 	case storage == nil:
 		return nil, invalid.Errorf("certmagiclock: nil storage")
@@ -43,7 +47,13 @@ func New(storage certmagic.Storage, locker *redlock.Locker) (*Storage, error) {
 	if wrapped, ok := storage.(*Storage); ok {
 		return nil, invalid.Errorf("certmagiclock: %s has these locks already", wrapped)
 	}
-	return &Storage{Storage: storage, locker: locker, locks: map[string][]*redlock.Lock{}, fewer: make(chan struct{})}, nil
+	opts = slices.Concat([]redlock.LockOption{redlock.RenewFor(redlock.NoLimit)}, opts)
+	if err := hold.Check(locker.TryLock, "name", opts...); err != nil {
+		return nil, fmt.Errorf("certmagiclock: %w", err)
+	}
+	return &Storage{
+		Storage: storage, locker: locker, options: opts, locks: map[string][]*redlock.Lock{}, fewer: make(chan struct{}),
+	}, nil
 }
 
 // Unwrap returns the storage that was given to New.
@@ -73,7 +83,7 @@ const pause = time.Second // after servers that let nobody lock
 
 func (s *Storage) wait(ctx context.Context, name string) (*redlock.Lock, error) {
 	for {
-		lock, err := s.locker.Lock(ctx, name, redlock.AutoExtend(), redlock.MaxWait(redlock.NoLimit), redlock.MaxOutage(redlock.NoLimit))
+		lock, err := s.locker.Lock(ctx, name, append(slices.Clip(s.options), redlock.MaxWait(redlock.NoLimit), redlock.MaxOutage(redlock.NoLimit))...)
 		if !errors.Is(err, redlock.ErrNoQuorum) || ctx.Err() != nil {
 			return lock, err
 		}
@@ -88,7 +98,7 @@ func (s *Storage) wait(ctx context.Context, name string) (*redlock.Lock, error) 
 // TryLock is Lock for a caller who does not wait. It returns false without an error if others hold the lock. Of callers that try at the
 // same instant one gets the lock, all but certainly. The errors are the others of redlock.Locker.TryLock, such as ErrNoQuorum.
 func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
-	lock, err := s.locker.TryLock(ctx, name, redlock.AutoExtend())
+	lock, err := s.locker.TryLock(ctx, name, s.options...)
 	if errors.Is(err, redlock.ErrTaken) {
 		return false, nil
 	}

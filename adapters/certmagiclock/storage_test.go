@@ -203,14 +203,14 @@ func TestRenewLockLease_WaitsForALockThatWasLost(t *testing.T) {
 	})
 }
 
-// With MaxHold another instance has its turn between two attempts of certmagic, and the first one waits for the lock again.
+// With RenewFor another instance has its turn between two attempts of certmagic, and the first one waits for the lock again.
 func TestRenewLockLease_ALockThatHasAnEndGoesToOthersInBetween(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cluster := redlocktest.New(t)
 		var storages [2]*certmagiclock.Storage
 		for i := range storages {
-			s, err := certmagiclock.New(&certmagic.FileStorage{Path: t.TempDir()}, cluster.Locker(redlock.MaxHold(time.Minute)))
+			s, err := certmagiclock.New(&certmagic.FileStorage{Path: t.TempDir()}, cluster.Locker(), redlock.RenewFor(time.Minute))
 			require.NoError(t, err)
 			storages[i] = s
 		}

@@ -77,7 +77,7 @@
 // and [OnError] is told of the loss. A leader that loses its lock runs no further job from that moment on. A job that already
 // runs goes on, unless it uses [Elector.Context].
 //
-// The function of a job may hang for ever, and its lock is renewed as long: redlock.MaxHold among the [LockOptions] limits that.
+// The function of a job may hang for ever, and its lock is renewed as long: redlock.RenewFor among the [LockOptions] limits that.
 //
 // # The end of a program
 //

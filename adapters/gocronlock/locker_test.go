@@ -311,7 +311,6 @@ func TestNew_RefusesWhatIsOutOfRange(t *testing.T) {
 		"nil option":                              {nil},
 		"AtLeast must not be below zero":          {gocronlock.AtLeast(-1)},
 		"AtLeast: a lock cannot stay for 25h0m0s": {gocronlock.AtLeast(25 * time.Hour)},
-		"a lock cannot stay for 1m0s":             {gocronlock.AtLeast(time.Minute), gocronlock.LockOptions(redlock.MaxHold(30 * time.Second))},
 		"LockOptions":                             {gocronlock.LockOptions(redlock.MaxWait(time.Second))},
 	} {
 		_, err := gocronlock.New(locker, opts...)

@@ -2,6 +2,7 @@ package gocronlock
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/invalid"
@@ -34,7 +35,7 @@ type options struct {
 //
 // A lock that stays keeps the other instances from running the same tick again. So d has to be above the time by which the
 // instances start a tick apart, and well below the time from one tick to the next: see "Jobs that run twice" in the package
-// comment. d must be a TTL that the redlock.Locker accepts, and not above redlock.MaxHold.
+// comment. d must be a TTL that the redlock.Locker accepts.
 func AtLeast(d time.Duration) Option { return option(func(o *options) { o.atLeast = &d }) }
 
 // OnError sets the function that is told what gocron does not report. name is that of the job, or of the Elector; compare err with
@@ -55,8 +56,8 @@ func OnError(f func(name string, err error)) Option {
 	})
 }
 
-// LockOptions adds options for the locks, such as redlock.TTL, redlock.Metadata or redlock.MaxHold, which ends the lock of a job that
-// hangs. The default is none: the TTL is that of the redlock.Locker then, 10 s by default. redlock.AutoExtend is always added.
+// LockOptions adds options for the locks, such as redlock.TTL, redlock.Metadata or redlock.RenewFor, which ends the lock of a job that
+// hangs. By default the TTL is that of the redlock.Locker, 10 s, and a lock is renewed until its job ends, whatever the Locker says.
 func LockOptions(opts ...redlock.LockOption) Option {
 	return option(func(o *options) { o.lock = append(o.lock, opts...) })
 }
@@ -74,6 +75,6 @@ func newOptions(locker *redlock.Locker, opts []Option) (options, error) {
 		}
 		opt.apply(&o)
 	}
-	o.lock = append(o.lock, redlock.AutoExtend())
+	o.lock = slices.Concat([]redlock.LockOption{redlock.RenewFor(redlock.NoLimit)}, o.lock)
 	return o, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/pressly/goose/v3/lock"
@@ -37,7 +38,7 @@ type options struct {
 func OnLoss(f func(error)) Option { return option(func(o *options) { o.onLoss = f }) }
 
 // LockOptions adds options for the lock, such as redlock.TTL, redlock.Metadata or redlock.MaxWait, which limits the wait for another
-// instance. The default is none: the TTL is that of the redlock.Locker then, 10 s by default. redlock.AutoExtend is always added.
+// instance. By default the TTL is that of the redlock.Locker, 10 s, and the lock is renewed until Unlock, whatever the Locker says.
 func LockOptions(opts ...redlock.LockOption) Option {
 	return option(func(o *options) { o.lock = append(o.lock, opts...) })
 }
@@ -73,7 +74,7 @@ func New(locker *redlock.Locker, database string, opts ...Option) (*Locker, erro
 		}
 		opt.apply(&l.options)
 	}
-	l.options.lock = append(l.options.lock, redlock.AutoExtend())
+	l.options.lock = slices.Concat([]redlock.LockOption{redlock.RenewFor(redlock.NoLimit)}, l.options.lock)
 	if err := hold.Check(locker.Lock, l.name, l.options.lock...); err != nil {
 		return nil, fmt.Errorf("gooselock: %w", err)
 	}

@@ -47,8 +47,8 @@ func Wait(d time.Duration) Option { return option(func(o *options) { o.wait = d 
 // case.
 func OnLoss(f func(error)) Option { return option(func(o *options) { o.onLoss = f }) }
 
-// LockOptions adds options for the lock, such as redlock.TTL or redlock.Metadata. The default is none: the TTL is that of the
-// redlock.Locker then, 10 s by default. redlock.AutoExtend and redlock.MaxWait are always added: see [Wait].
+// LockOptions adds options for the lock, such as redlock.TTL or redlock.Metadata. By default the TTL is that of the
+// redlock.Locker, 10 s, and the lock is renewed until Unlock, whatever the Locker says. redlock.MaxWait is always added: see [Wait].
 func LockOptions(opts ...redlock.LockOption) Option {
 	return option(func(o *options) { o.lock = append(o.lock, opts...) })
 }
@@ -91,7 +91,7 @@ func New(driver database.Driver, locker *redlock.Locker, name string, opts ...Op
 		}
 		opt.apply(&o)
 	}
-	o.lock = slices.Concat(o.lock, []redlock.LockOption{redlock.AutoExtend(), redlock.MaxWait(o.wait)})
+	o.lock = slices.Concat([]redlock.LockOption{redlock.RenewFor(redlock.NoLimit)}, o.lock, []redlock.LockOption{redlock.MaxWait(o.wait)})
 	if err := hold.Check(locker.Lock, NamePrefix+name, o.lock...); err != nil {
 		return nil, fmt.Errorf("migratelock: %w", err)
 	}

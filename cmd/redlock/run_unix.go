@@ -74,7 +74,7 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 	rules := c.rules()
 	job := &supervise.Job{
 		Rules: rules, Locker: cluster.Locker, Names: append([]string{c.Name}, c.Also...),
-		Options:  []redlock.LockOption{redlock.AutoExtend(), redlock.Metadata(c.Metadata), redlock.Grace(rules.Grace())},
+		Options:  []redlock.LockOption{redlock.RenewFor(redlock.NoLimit), redlock.Metadata(c.Metadata), redlock.Grace(rules.Grace())},
 		NonBlock: c.Nonblock || c.Wait != nil && *c.Wait == 0,
 		AtLeast:  c.AtLeast,
 		MaxHold:  c.MaxHold,
@@ -88,7 +88,7 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 		job.Options = append(job.Options, redlock.Slots(*c.Slots))
 	}
 	if c.MaxHold > 0 {
-		job.Options = append(job.Options, redlock.MaxHold(c.MaxHold))
+		job.Options = append(job.Options, redlock.RenewFor(c.MaxHold))
 	}
 	for _, word := range c.Program[1:] {
 		job.Args = append(job.Args, string(word))

@@ -40,7 +40,7 @@ func (s *service) withdraw(w http.ResponseWriter, r *http.Request) {
 	}
 	err = s.locker.Do(r.Context(), "account-"+id, func(ctx context.Context, lock *redlock.Lock) error {
 		return s.accounts.withdraw(ctx, id, amount, lock.Fence()) // ctx ends when the lock is lost
-	}, redlock.MaxWait(maxWait), redlock.MaxHold(maxHold))
+	}, redlock.MaxWait(maxWait), redlock.RenewFor(maxHold))
 	switch notRun := errors.Is(err, redlock.ErrNotRun); {
 	case err == nil:
 	case errors.Is(err, errUnknown), notRun && errors.Is(err, redlock.ErrInvalid): // the id cannot be part of a name

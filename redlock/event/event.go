@@ -82,7 +82,7 @@ type Acquire struct {
 	Fence     uint64        // see redlock.Lock.Fence; 0 after an Err
 }
 
-// Extend is the end of a call of Extend, or of a renewal (redlock.AutoExtend). If it has a Validity, the End of the
+// Extend is the end of a call of Extend, or of a renewal (redlock.RenewFor). If it has a Validity, the End of the
 // lock comes after it.
 type Extend struct {
 	Context context.Context // of the call; context.Background() of a renewal

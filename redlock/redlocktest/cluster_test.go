@@ -76,7 +76,7 @@ func TestLocker_MayBeClosedByTheProgram(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
 		cluster := redlocktest.New(t)
 		locker := cluster.Locker(long)
-		take(t, locker, "name", redlock.AutoExtend())
+		take(t, locker, "name", redlock.RenewFor(redlock.NoLimit))
 		require.NoError(t, locker.Close())
 		require.ErrorIs(t, refused(t, locker, "name"), redlock.ErrClosed)
 		cluster.Stop(0, 1, 2)
@@ -103,7 +103,7 @@ func TestStop_OfAMajorityEndsLocksAtTheirDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cluster := redlocktest.New(t)
 		locker := cluster.Locker()
-		lock := take(t, locker, "name", redlock.AutoExtend())
+		lock := take(t, locker, "name", redlock.RenewFor(redlock.NoLimit))
 		cluster.Stop(0, 1)
 		require.ErrorIs(t, refused(t, locker, "another name"), redlock.ErrNoQuorum)
 		cluster.Advance(lock.Remaining() - 1)
@@ -212,7 +212,7 @@ func TestSteal_IsALossAtTheNextRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cluster := redlocktest.New(t)
 		locker := cluster.Locker()
-		lock := take(t, locker, "name", redlock.AutoExtend())
+		lock := take(t, locker, "name", redlock.RenewFor(redlock.NoLimit))
 		cluster.Advance(time.Second)
 		release := cluster.Steal("name")
 		cluster.Advance(10 * time.Second / 3)

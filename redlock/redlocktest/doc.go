@@ -26,7 +26,7 @@
 //
 // A Cluster that is made in a bubble has the time of the bubble, like the timers and contexts of the program. It uses
 // that time for leases, the TTLs of keys, renewals and the servers' clocks. [Cluster.Advance] moves it. A lock with
-// AutoExtend is held after any Advance, and a lock without it has ended after its TTL. That is so on every machine and
+// RenewFor is held after any Advance, and a lock without it has ended after its TTL. That is so on every machine and
 // under any load.
 //
 // Outside a bubble a Cluster lives in real time, and Advance ends the test. Everything else works, so a test that moves
@@ -37,7 +37,7 @@
 //
 // These servers do not announce changes. So a Lock that waits polls, with pauses of up to 200 ms by default. Longer
 // pauses (redlock.WithBackoff) speed up a test that waits for minutes. If [Cluster.Delete] or [Cluster.Steal] has taken
-// away a lock with AutoExtend, that lock is lost at its next renewal. This comes a third of its TTL later at most.
+// away a lock with RenewFor, that lock is lost at its next renewal. This comes a third of its TTL later at most.
 //
 // # Limits
 //

@@ -67,7 +67,7 @@ func TestShared_ReadersShareALockThatKeepsWritersOut(t *testing.T) {
 			require.NoError(t, err)
 			return lock
 		}
-		first, second := read(readers, redlock.AutoExtend()), read(writers, redlock.TTL(time.Minute))
+		first, second := read(readers, redlock.RenewFor(redlock.NoLimit)), read(writers, redlock.TTL(time.Minute))
 		writer := lockBeside(t, writers, "name")
 		cluster.Advance(2 * time.Second)
 		_, err := readers.TryLock(t.Context(), "name", redlock.Shared())
@@ -79,7 +79,7 @@ func TestShared_ReadersShareALockThatKeepsWritersOut(t *testing.T) {
 		cluster.Advance(2 * time.Second)
 		require.NoError(t, (<-writer).Unlock(t.Context()))
 
-		abandoned, lost := read(readers, redlock.TTL(10*time.Second)), read(writers, redlock.AutoExtend())
+		abandoned, lost := read(readers, redlock.TTL(10*time.Second)), read(writers, redlock.RenewFor(redlock.NoLimit))
 		cluster.Advance(11 * time.Second)
 		require.ErrorIs(t, abandoned.Err(), redlock.ErrExpired)
 		require.NoError(t, lost.Err())
@@ -99,7 +99,7 @@ func TestSlots_AreTakenByAsManyAsThereAre(t *testing.T) {
 			require.NoError(t, err)
 			return lock
 		}
-		kept, abandoned := slot(one, redlock.AutoExtend()), slot(two, redlock.TTL(10*time.Second))
+		kept, abandoned := slot(one, redlock.RenewFor(redlock.NoLimit)), slot(two, redlock.TTL(10*time.Second))
 		_, err := two.TryLock(t.Context(), "name", redlock.Slots(2))
 		require.ErrorIs(t, err, redlock.ErrTaken, "none is free")
 		waited := make(chan *redlock.Lock, 1)
@@ -125,7 +125,7 @@ func TestSlots_AreTakenByAsManyAsThereAre(t *testing.T) {
 		cluster.Advance(2 * time.Second)
 		require.NoError(t, (<-writer).Unlock(t.Context()))
 
-		lost := slot(one, redlock.AutoExtend())
+		lost := slot(one, redlock.RenewFor(redlock.NoLimit))
 		cluster.Steal("name")
 		cluster.Advance(10 * time.Second)
 		require.ErrorIs(t, lost.Err(), redlock.ErrLost)
@@ -163,7 +163,7 @@ func TestForceUnlock_FreesTheLock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cluster := redlocktest.New(t)
 		locker := cluster.Locker()
-		lock := take(t, cluster.Locker(), "name", redlock.AutoExtend())
+		lock := take(t, cluster.Locker(), "name", redlock.RenewFor(redlock.NoLimit))
 		cluster.Advance(time.Second)
 		removed, err := locker.ForceUnlock(t.Context(), "name")
 		require.NoError(t, err)

@@ -44,10 +44,10 @@ func TestAdvance_RenewsLocksAsTimeWould(t *testing.T) {
 		var locks []*redlock.Lock
 		for i := range 2 {
 			locks = append(locks,
-				take(t, one, fmt.Sprintf("one-%d", i), redlock.AutoExtend()),
-				take(t, two, fmt.Sprintf("two-%d", i), redlock.AutoExtend()))
+				take(t, one, fmt.Sprintf("one-%d", i), redlock.RenewFor(redlock.NoLimit)),
+				take(t, two, fmt.Sprintf("two-%d", i), redlock.RenewFor(redlock.NoLimit)))
 		}
-		limited := take(t, one, "limited", redlock.AutoExtend(), redlock.MaxHold(25*time.Second))
+		limited := take(t, one, "limited", redlock.RenewFor(25*time.Second))
 		once := take(t, one, "once")
 		cluster.Advance(24 * time.Second)
 		require.NoError(t, limited.Err())
@@ -117,7 +117,7 @@ func TestAdvance_MayBeCalledWhereTheLockIsHeld(t *testing.T) {
 func TestAdvance_MayBeCalledByManyAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cluster := redlocktest.New(t)
-		lock := take(t, cluster.Locker(), "name", redlock.AutoExtend())
+		lock := take(t, cluster.Locker(), "name", redlock.RenewFor(redlock.NoLimit))
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() { cluster.Advance(7 * time.Second) })
@@ -145,7 +145,7 @@ func TestRealTime_EndsLocksAndTheirKeys(t *testing.T) {
 	t.Parallel()
 	cluster := redlocktest.New(t)
 	lock := take(t, cluster.Locker(), "name", redlock.TTL(2*time.Second))
-	renewed := take(t, cluster.Locker(), "another name", redlock.TTL(time.Minute), redlock.AutoExtend())
+	renewed := take(t, cluster.Locker(), "another name", redlock.TTL(time.Minute), redlock.RenewFor(redlock.NoLimit))
 	next, err := cluster.Locker(long).Lock(t.Context(), "name")
 	require.NoError(t, err)
 	require.ErrorIs(t, lock.Err(), redlock.ErrExpired)

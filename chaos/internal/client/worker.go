@@ -98,7 +98,7 @@ type Call struct {
 func (c Call) options() []redlock.LockOption {
 	options := append([]redlock.LockOption{redlock.TTL(c.TTL)}, c.Options...)
 	if c.Renews {
-		options = append(options, redlock.AutoExtend())
+		options = append(options, redlock.RenewFor(redlock.NoLimit))
 	}
 	if c.Outer != nil {
 		options = append(options, redlock.Reentrant())

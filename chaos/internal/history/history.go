@@ -98,7 +98,7 @@ type Op struct {
 	Reads    bool   `json:"reads,omitempty"`  // it is to be a shared lock; or if it was got, it is one
 	Slots    int    `json:"slots,omitempty"`  // how many slots there are, if it is to have one; or if it was got, has one
 	TTL      int64  `json:"ttl,omitempty"`    // nanoseconds
-	Renews   bool   `json:"renews,omitempty"` // of an Acquire or Attach: AutoExtend
+	Renews   bool   `json:"renews,omitempty"` // of an Acquire or Attach: RenewFor
 	Validity int64  `json:"valid,omitempty"`  // nanoseconds, what was left at End
 	Fence    uint64 `json:"f,omitempty"`
 	Token    string `json:"t,omitempty"`

@@ -22,7 +22,7 @@ var sections = []struct{ path, title, about string }{
 	{"TryLock", "One TryLock", "The name is free."},
 	{"lost", "A Lock that waits: its first round is lost", "Another process holds the lock, and the nodes report changes already. The call joins the queue, and observes the nodes."},
 	{"freed", "A Lock that waits: the lock becomes free", "The key was deleted on the node, which reports that. A round follows, and wins."},
-	{"renewal", "A renewal", "The lock is taken with `AutoExtend`, which makes it due, and renewed twice. The node reports changes already. An Observer receives the events."},
+	{"renewal", "A renewal", "The lock is taken with `RenewFor`, which makes a renewal due, and renewed twice. The node reports changes already. An Observer receives the events."},
 	{"Unlock", "An Unlock", "No call waits for the lock."},
 	{"shared", "A shared lock", "This is a `TryLock` with `Shared`."},
 	{"all", "Two names at once", "This is a `TryLockAll`, and its `Unlock`."},

@@ -205,7 +205,7 @@ func (w *world) onDisturbed(d *rand.Rand, m *member) {
 	case 4, 5:
 		call("TryLock", func() { lock, err = m.locker.TryLock(ctx, name) })
 	case 6:
-		call("Lock with AutoExtend", func() { lock, err = m.locker.Lock(ctx, name, redlock.AutoExtend(), redlock.MaxHold(2*ttl)) })
+		call("Lock with RenewFor", func() { lock, err = m.locker.Lock(ctx, name, redlock.RenewFor(2*ttl)) })
 	default:
 		call("Lock", func() { lock, err = m.locker.Lock(ctx, name) })
 	}

@@ -150,7 +150,7 @@ func TestExamine_PreparesServersForTheirFirstUse(t *testing.T) {
 	locker, err := redlock.New(nodes, redlock.TTL(guard))
 	require.NoError(t, err)
 	defer locker.Close()
-	held, err := locker.TryLock(t.Context(), "job", redlock.AutoExtend())
+	held, err := locker.TryLock(t.Context(), "job", redlock.RenewFor(redlock.NoLimit))
 	require.NoError(t, err)
 	require.NoError(t, held.Unlock(t.Context()))
 }

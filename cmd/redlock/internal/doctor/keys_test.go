@@ -107,7 +107,7 @@ func hold(t testing.TB, name string, ttl time.Duration, renew bool, on ...*testr
 	t.Cleanup(func() { require.NoError(t, locker.Close()) })
 	var opts []redlock.LockOption
 	if renew {
-		opts = append(opts, redlock.AutoExtend())
+		opts = append(opts, redlock.RenewFor(redlock.NoLimit))
 	}
 	_, err = locker.Lock(t.Context(), name, opts...)
 	require.NoError(t, err)

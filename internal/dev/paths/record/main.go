@@ -59,11 +59,11 @@ func (p *program) record() map[string][][]string {
 	p.close(locker)
 
 	locker = p.open(redlock.WithObserver(event.ObserverFunc(p.observe)))
-	lock = p.take(locker.TryLock, "first", redlock.AutoExtend()) // connects, and asks the node to report changes
+	lock = p.take(locker.TryLock, "first", redlock.RenewFor(redlock.NoLimit)) // connects, and asks the node to report changes
 	p.renewals(1)
 	p.unlock(lock)
 	paths["renewal"] = during(func() {
-		lock = p.take(locker.TryLock, "renewed", redlock.AutoExtend())
+		lock = p.take(locker.TryLock, "renewed", redlock.RenewFor(redlock.NoLimit))
 		p.renewals(2)
 	})
 	p.unlock(lock)
