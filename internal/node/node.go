@@ -166,9 +166,9 @@ func (n *Node) Config() Config { return n.config }
 //
 // The server carries out the commands that reach it in the order in which they were sent. A command whose form the
 // server refuses is an exception: it may be sent again, behind the others. A release outlives its timeout: the node
-// sends it until it is answered, or until it is no longer worth sending. While the server does not answer, the receivers
-// of all releases together wait for one timeout only. Any other command that could not be written in time is not written
-// at all.
+// sends it until it is answered, or until it is no longer worth sending. While the server does not answer, the
+// receivers of all releases together wait for one timeout only. Any other command that could not be written in time is
+// not written at all.
 func (n *Node) Send(since time.Time, cmd *wire.Command, to wire.Receiver, tag wire.Tag) error {
 	n.mu.Lock()
 	wake, expire, err := n.pipeline.Send(since, pending{cmd: cmd, to: to, tag: tag}.op())

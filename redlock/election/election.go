@@ -43,10 +43,9 @@ func New(locker *redlock.Locker, name string, opts ...redlock.LockOption) *Elect
 	return &Election{locker, name, opts}
 }
 
-// Campaign waits until this process leads, and returns its term. The term is renewed until it is unlocked or lost, unless
-// [redlock.RenewFor] is among the options of New. When
-// it is unlocked, another process that campaigns leads within about a round trip. The errors are the same as for
-// [redlock.Locker.Lock].
+// Campaign waits until this process leads, and returns its term. The term is renewed until it is unlocked or lost; a
+// [redlock.RenewFor] among the options of New limits that. When the term is unlocked, another process that campaigns
+// leads within about a round trip. The errors are the same as for [redlock.Locker.Lock].
 func (e *Election) Campaign(ctx context.Context) (term *redlock.Lock, err error) {
 	return e.locker.Lock(ctx, e.name, append([]redlock.LockOption{redlock.RenewFor(redlock.NoLimit)}, e.opts...)...)
 }

@@ -222,7 +222,8 @@ func (c *Cluster) removeAny(key string) (found bool) {
 
 // take takes a lock for another holder.
 func (c *Cluster) take(key string) (*redlock.Lock, error) {
-	return c.other().TryLock(context.WithoutCancel(c.t.Context()), key, redlock.RenewFor(redlock.NoLimit), redlock.Metadata(probe))
+	ctx := context.WithoutCancel(c.t.Context())
+	return c.other().TryLock(ctx, key, redlock.RenewFor(redlock.NoLimit), redlock.Metadata(probe))
 }
 
 // releaser returns the function that releases a lock of take. It ends the test if err says that take has failed.
