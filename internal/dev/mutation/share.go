@@ -40,6 +40,8 @@ var shareMutations = []Mutation{
 		"internal/lock/want.go", "\tcase w.Kind.HasSlots() && (said", "\tcase false && (said"},
 	{"limit-of-its-own", "then the lowest limit of the waiting processes counts for all",
 		"internal/dev/sim/sharers.go", "\t\tcase v.marked && inside >= first.limit:\n", "\t\tcase false:\n"},
+	{"passes-inherited", "a reader passes the waiting processes after eight writers since its own call began",
+		"internal/lock/queue.go", "\tc.writers = q.view.writers.count\n", ""},
 	{"follow-past-the-writer", "with a reader come those behind it, up to the first writer",
 		"internal/lock/line.go", "&& l.calls[n].Want.Kind == kind && (", "&& ("},
 	{"rejoin-forgotten", "a reader that has lost a round beside the queue takes its place again",
