@@ -47,7 +47,7 @@ func New(storage certmagic.Storage, locker *redlock.Locker, opts ...redlock.Lock
 	if wrapped, ok := storage.(*Storage); ok {
 		return nil, invalid.Errorf("certmagiclock: %s has these locks already", wrapped)
 	}
-	opts = slices.Concat([]redlock.LockOption{redlock.RenewFor(redlock.NoLimit)}, opts)
+	opts = hold.Renewed(opts)
 	if err := hold.Check(locker.TryLock, "name", opts...); err != nil {
 		return nil, fmt.Errorf("certmagiclock: %w", err)
 	}

@@ -2,9 +2,9 @@ package gocronlock
 
 import (
 	"log/slog"
-	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/adapters/internal/hold"
 	"github.com/quorumlock/quorumlock/internal/invalid"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -75,6 +75,6 @@ func newOptions(locker *redlock.Locker, opts []Option) (options, error) {
 		}
 		opt.apply(&o)
 	}
-	o.lock = slices.Concat([]redlock.LockOption{redlock.RenewFor(redlock.NoLimit)}, o.lock)
+	o.lock = hold.Renewed(o.lock)
 	return o, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/pressly/goose/v3/lock"
@@ -74,7 +73,7 @@ func New(locker *redlock.Locker, database string, opts ...Option) (*Locker, erro
 		}
 		opt.apply(&l.options)
 	}
-	l.options.lock = slices.Concat([]redlock.LockOption{redlock.RenewFor(redlock.NoLimit)}, l.options.lock)
+	l.options.lock = hold.Renewed(l.options.lock)
 	if err := hold.Check(locker.Lock, l.name, l.options.lock...); err != nil {
 		return nil, fmt.Errorf("gooselock: %w", err)
 	}

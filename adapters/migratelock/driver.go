@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"time"
 
@@ -91,7 +90,7 @@ func New(driver database.Driver, locker *redlock.Locker, name string, opts ...Op
 		}
 		opt.apply(&o)
 	}
-	o.lock = slices.Concat([]redlock.LockOption{redlock.RenewFor(redlock.NoLimit)}, o.lock, []redlock.LockOption{redlock.MaxWait(o.wait)})
+	o.lock = append(hold.Renewed(o.lock), redlock.MaxWait(o.wait))
 	if err := hold.Check(locker.Lock, NamePrefix+name, o.lock...); err != nil {
 		return nil, fmt.Errorf("migratelock: %w", err)
 	}

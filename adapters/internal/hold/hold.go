@@ -8,6 +8,11 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
+// Renewed returns the options of a lock that is renewed until it is released, unless opts has a redlock.RenewFor.
+func Renewed(opts []redlock.LockOption) []redlock.LockOption {
+	return append([]redlock.LockOption{redlock.RenewFor(redlock.NoLimit)}, opts...)
+}
+
 // Check returns the error with redlock.ErrInvalid that a method of a Locker has for a name and options. It asks no server.
 func Check(take func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error), name string, opts ...redlock.LockOption) error {
 	ended, cancel := context.WithCancel(context.Background()) // then the arguments are checked, and no more
