@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +75,9 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 	rules := c.rules()
 	job := &supervise.Job{
 		Rules: rules, Locker: cluster.Locker, Names: append([]string{c.Name}, c.Also...),
-		Options:  []redlock.LockOption{redlock.RenewFor(redlock.NoLimit), redlock.Metadata(c.Metadata), redlock.Grace(rules.Grace())},
+		Options: []redlock.LockOption{
+			redlock.RenewFor(cmp.Or(c.MaxHold, redlock.NoLimit)), redlock.Metadata(c.Metadata), redlock.Grace(rules.Grace()),
+		},
 		NonBlock: c.Nonblock || c.Wait != nil && *c.Wait == 0,
 		AtLeast:  c.AtLeast,
 		MaxHold:  c.MaxHold,
@@ -86,9 +89,6 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 		job.Options = append(job.Options, redlock.Shared())
 	case c.Slots != nil:
 		job.Options = append(job.Options, redlock.Slots(*c.Slots))
-	}
-	if c.MaxHold > 0 {
-		job.Options = append(job.Options, redlock.RenewFor(c.MaxHold))
 	}
 	for _, word := range c.Program[1:] {
 		job.Args = append(job.Args, string(word))
