@@ -74,14 +74,14 @@ func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (wake bool, expire time.Time
 	if !p.closed {
 		wakes = p.Life.wanted(now)
 	}
-	if err := p.refusal(op.Command); err != nil {
+	silent := p.silent()
+	if err := p.refusal(op.Command, silent); err != nil {
 		return false, time.Time{}, err
 	}
 	op.deadline = now.Add(p.Timeout)
 	if !p.Life.met {
 		op.deadline = now.Add(max(p.Timeout, p.First))
 	}
-	silent := p.silent()
 	if silent != nil && op.Command.CleansUp() {
 		if p.silence.IsZero() {
 			p.silence = now
@@ -95,8 +95,8 @@ func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (wake bool, expire time.Time
 	return wakes || underWay == p.written, now.Add(min(p.Timeout, op.deadline.Sub(now))), nil
 }
 
-// refusal returns why a command is not queued; nil if it is.
-func (p *Pipeline[T]) refusal(cmd *Command) error {
+// refusal returns why a command is not queued; nil if it is. silent is the reason of [Pipeline.silent].
+func (p *Pipeline[T]) refusal(cmd *Command, silent error) error {
 	underWay := len(p.underWay())
 	switch {
 	case p.closed:
@@ -105,12 +105,10 @@ func (p *Pipeline[T]) refusal(cmd *Command) error {
 		return nil
 	case cmd.CleansUp(): // this error says that it is not sent again
 		return nodeerr.ErrOverloaded
-	case p.Life.Refusal() != nil:
-		return p.Life.Refusal()
-	case cmd.WantsLate && !cmd.Changes() && underWay < maxCleanUp: // a late answer shows whether the key is gone
-		return nil
-	case p.overdue:
-		return nodeerr.ErrSuspended
+	case p.Life.Refusal() == nil && cmd.WantsLate && !cmd.Changes() && underWay < maxCleanUp:
+		return nil // a late answer shows whether the key is gone
+	case silent != nil:
+		return silent
 	case underWay >= maxUnderWay:
 		return nodeerr.ErrOverloaded
 	}
