@@ -23,10 +23,10 @@ const _ = uint64(NoLimit-engine.NoLimit) + uint64(engine.NoLimit-NoLimit) // doe
 // LockOption is a setting of one lock. A call returns [ErrInvalid] for an option that is out of range, or that it has
 // no use for.
 //
-// Given to [Open] or [New], a LockOption is the default of the Locker's locks; a call overrides it. A call ignores a
-// default that it has no use for. Its options are checked together with the defaults, so a call that lowers the TTL may
-// also have to give a Grace. [Shared], [Slots], [Reentrant] and [Owner] are for calls only: for a Locker they are
-// [ErrInvalid].
+// Given to [Open] or [New], a LockOption is the default of the Locker's locks. A call overrides it: MaxWait(NoLimit),
+// MaxOutage(NoLimit), Grace(0), Metadata("") and TokenSource(nil) undo a default. A call ignores a default that it has
+// no use for. Its options are checked together with the defaults, so a call that lowers the TTL may also have to give a
+// Grace. [Shared], [Slots], [Reentrant] and [Owner] are for calls only: for a Locker they are [ErrInvalid].
 type LockOption interface {
 	Option
 	applyLock(*request)
