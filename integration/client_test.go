@@ -105,7 +105,7 @@ func heldSoon(err error) bool { return yes(err) || errors.Is(err, nodeerr.ErrHel
 // pending once the outcome is certain without it. For ErrNoQuorum that takes so many nodes away that no majority is left.
 func (c *cluster) requireRefusal(t *testing.T, err, want error, op, name string, gone int, others func(error) bool) {
 	t.Helper()
-	for _, reason := range []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrNotHeld} {
+	for _, reason := range []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrGone, redlock.ErrNotHeld} {
 		require.Equal(t, errors.Is(want, reason), errors.Is(err, reason), "%v: %v", reason, err)
 	}
 	refusal := (*redlock.QuorumError)(nil)

@@ -47,7 +47,7 @@ func TestMigrate_ATimestampSchemeTakesOurTokenForATimeThatIsOver(t *testing.T) {
 	require.NoError(t, lock.Err(), "two holders")
 	require.Equal(t, time.Duration(-1), s.conns[0].PTTL(ctx, "job").Val(), "GETSET has removed the TTL")
 
-	require.ErrorIs(t, lock.Extend(ctx, longTTL), redlock.ErrLost)
+	require.ErrorIs(t, lock.Extend(ctx, longTTL), redlock.ErrGone)
 	require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrNotHeld)
 	_, err = us.TryLock(ctx, "job")
 	require.ErrorIs(t, err, redlock.ErrTaken)

@@ -180,7 +180,7 @@ func TestMigrate_ForceWithContextOfRueidislockTakesOurLock(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, theirs.Err())
 	require.NoError(t, lock.Err(), "two holders")
-	require.ErrorIs(t, lock.Extend(ctx, longTTL), redlock.ErrLost)
+	require.ErrorIs(t, lock.Extend(ctx, longTTL), redlock.ErrGone)
 	require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrNotHeld)
 	require.NoError(t, theirs.Err(), "our release has not touched its lock")
 	cancel()

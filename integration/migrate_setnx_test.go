@@ -108,5 +108,5 @@ func TestMigrate_ALockThatIsRenewedIsLostSoonAfterADel(t *testing.T) {
 			return lock.Err()
 		}
 	})
-	require.ErrorIs(t, err, redlock.ErrLost)
+	require.ErrorIs(t, err, redlock.ErrGone)
 }

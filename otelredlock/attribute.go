@@ -108,8 +108,8 @@ func missing(a event.Answer) bool {
 // describe returns the text of an error of a call, which must not have the name of the lock.
 func describe(err error, name string) string {
 	var refusal *redlock.QuorumError
-	loss := errors.Is(err, redlock.ErrLost) || errors.Is(err, redlock.ErrExpired)
-	if !errors.As(err, &refusal) || loss && !errors.Is(refusal.Reason, redlock.ErrLost) { // it is the last renewal before a loss
+	loss := errors.Is(err, redlock.ErrLost)
+	if !errors.As(err, &refusal) || loss && !errors.Is(refusal.Reason, redlock.ErrGone) { // it is the last renewal before a loss
 		return strings.ReplaceAll(text(err), fmt.Sprintf(" %q", name), "")
 	}
 	var b strings.Builder

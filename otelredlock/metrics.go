@@ -185,7 +185,7 @@ func (m *metrics) begin() {
 
 func (m *metrics) beginLock(ctx context.Context, lock lockKey) {
 	m.held.Add(ctx, 0, m.locks.of(lock).add...)
-	for _, end := range []string{outcome.Lost, outcome.Expired} {
+	for _, end := range []string{outcome.Gone, outcome.Expired} {
 		m.losses.Add(ctx, 0, m.ends.of(endKey{end, lock}).add...)
 	}
 }
@@ -242,7 +242,7 @@ func (m *metrics) unlocked(ctx context.Context, e event.Unlock, result string) {
 func (m *metrics) ended(ctx context.Context, e event.End, end, name string) {
 	s := m.ends.of(endKey{end, lockKey{e.Kind, name}})
 	m.holdDuration.Record(ctx, e.Held.Seconds(), s.record...)
-	if end == outcome.Lost || end == outcome.Expired {
+	if end == outcome.Gone || end == outcome.Expired {
 		m.losses.Add(ctx, 1, s.add...)
 	}
 }

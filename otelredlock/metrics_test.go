@@ -57,7 +57,7 @@ func TestMetrics_OfEveryEvent(t *testing.T) {
 		event.Raise{Addr: "a:1"},
 		event.Turn{Received: true},
 		event.Stuck{}, event.Heal{}, event.Heal{}, event.ForceUnlock{},
-		event.Extend{Context: ctx, Err: redlock.ErrLost},
+		event.Extend{Context: ctx, Err: redlock.ErrGone},
 		event.Extend{Kind: "exclusive", Context: ctx, Lock: 1, Renewal: true, Left: time.Second, Validity: 2 * time.Second},
 		event.Unlock{Context: ctx, Err: context.Canceled}, event.Unlock{Context: ctx, Handoff: true, Err: context.Canceled},
 		event.Acquire{Kind: "exclusive", Context: ctx, Op: event.OpAttach, Err: redlock.ErrNotHeld},
@@ -80,7 +80,7 @@ func TestMetrics_OfEveryEvent(t *testing.T) {
 		"redlock.stuck_keys":            {"": 1},
 		"redlock.healed_keys":           {"": 2},
 		"redlock.forced_unlocks":        {"": 1},
-		"redlock.extend.duration":       {"outcome=lost renewal=false": 1, "outcome=done renewal=true": 1},
+		"redlock.extend.duration":       {"outcome=gone renewal=false": 1, "outcome=done renewal=true": 1},
 		"redlock.extend.validity_left":  {"renewal=false": 1, "renewal=true": 1},
 		"redlock.renewal.margin":        {"": 1},
 		"redlock.unlock.duration":       {"outcome=canceled": 2},
@@ -117,7 +117,7 @@ func TestMetrics_AreThoseOfPromredlockInPrometheus(t *testing.T) {
 	ctx := t.Context()
 	for _, e := range []event.Event{
 		event.Vote{Addr: "a:1", Late: true}, event.Round{Late: true}, event.Acquire{Kind: "exclusive", Context: ctx, Op: event.OpAcquire},
-		event.Extend{Context: ctx, Renewal: true, Validity: 1}, event.Unlock{Context: ctx}, event.End{Kind: "exclusive", Context: ctx, Err: redlock.ErrLost},
+		event.Extend{Context: ctx, Renewal: true, Validity: 1}, event.Unlock{Context: ctx}, event.End{Kind: "exclusive", Context: ctx, Err: redlock.ErrGone},
 		event.NodeUp{Addr: "a:1"},
 	} {
 		observer.Observe(e)

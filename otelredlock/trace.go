@@ -226,7 +226,7 @@ func (o *Observer) holdSpan(e event.End, end, name string, h held) context.Conte
 	if o.state.incomplete(e.Start) {
 		s.SetAttributes(keyIncomplete.Bool(true))
 	}
-	if end == outcome.Lost || end == outcome.Expired {
+	if end == outcome.Gone || end == outcome.Expired {
 		fail(s, end, nil, text(e.Err))
 	}
 	s.End(trace.WithTimestamp(e.Start.Add(e.Held)))

@@ -164,8 +164,8 @@ func TestTrace_HasNoNameAndNoTokenOfALock(t *testing.T) {
 		_, err := s.Do("DEL", name)
 		require.NoError(t, err)
 	}
-	require.ErrorIs(t, lock.Extend(t.Context(), long+time.Minute), redlock.ErrLost)
-	require.ErrorIs(t, lock.Extend(t.Context(), long+time.Minute), redlock.ErrLost)
+	require.ErrorIs(t, lock.Extend(t.Context(), long+time.Minute), redlock.ErrGone)
+	require.ErrorIs(t, lock.Extend(t.Context(), long+time.Minute), redlock.ErrGone)
 	require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -297,14 +297,14 @@ func TestTrace_OfALostLockSaysHowItEnded(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}, redlock.TTL(6*time.Second)) // the first renewal has two thirds of it
-	require.ErrorIs(t, err, redlock.ErrLost)
+	require.ErrorIs(t, err, redlock.ErrGone)
 
 	hold := of(m, caller, "redlock hold")
 	require.Equal(t, codes.Error, hold.Status.Code)
-	require.Equal(t, "lock is lost", hold.Status.Description)
+	require.Equal(t, "lock is gone", hold.Status.Description)
 	attrs := attributes(hold.Attributes)
-	require.Equal(t, "lost", attrs["redlock.end"])
-	require.Equal(t, "lost", attrs["error.type"])
+	require.Equal(t, "gone", attrs["redlock.end"])
+	require.Equal(t, "gone", attrs["error.type"])
 	renewals := eventsOf(hold, "redlock.renewal")
 	require.NotEmpty(t, renewals)
 	require.EqualValues(t, len(renewals), attrs["redlock.renewals"])
@@ -315,10 +315,10 @@ func TestTrace_OfALostLockSaysHowItEnded(t *testing.T) {
 	unlock := of(m, caller, "redlock unlock")
 	require.Equal(t, codes.Error, unlock.Status.Code)
 	require.Equal(t, "not_held", attributes(unlock.Attributes)["error.type"])
-	m.eventually("redlock.lock.losses", "end=lost kind=exclusive", 1)
+	m.eventually("redlock.lock.losses", "end=gone kind=exclusive", 1)
 	require.Equal(t, map[string]int64{
-		"end=lost kind=exclusive": 1, "end=expired kind=exclusive": 0, "end=lost kind=shared": 0, "end=expired kind=shared": 0,
-		"end=lost kind=slot": 0, "end=expired kind=slot": 0,
+		"end=gone kind=exclusive": 1, "end=expired kind=exclusive": 0, "end=gone kind=shared": 0, "end=expired kind=shared": 0,
+		"end=gone kind=slot": 0, "end=expired kind=slot": 0,
 	}, m.values("redlock.lock.losses"))
 	m.eventually("redlock.lock.held", "kind=exclusive", 0)
 }

@@ -111,7 +111,7 @@ func (c *Collector) begin() {
 // lock makes the series of a kind of locks and a name that matter from their first increase on.
 func (c *Collector) lock(kind, name string) {
 	c.held.of(labels{kind, name})
-	for _, end := range []string{outcome.Lost, outcome.Expired} {
+	for _, end := range []string{outcome.Gone, outcome.Expired} {
 		c.losses.of(labels{end, kind, name})
 	}
 }
@@ -227,7 +227,7 @@ func (c *Collector) ended(e event.End) {
 	name, end := c.name(e.Name), outcome.End(e)
 	c.held.of(labels{e.Kind, name}).Dec()
 	c.holdDuration.of(labels{end, e.Kind, name}).Observe(e.Held.Seconds())
-	if end == outcome.Lost || end == outcome.Expired {
+	if end == outcome.Gone || end == outcome.Expired {
 		c.losses.of(labels{end, e.Kind, name}).Inc()
 	}
 }

@@ -63,18 +63,18 @@ func TestCollector_CountsHowLocksEnd(t *testing.T) {
 		lock_held{kind="exclusive"} 0
 		lock_held{kind="shared"} 0
 		lock_held{kind="slot"} 0
-		lock_losses_total{end="lost",kind="shared"} 0
+		lock_losses_total{end="gone",kind="shared"} 0
 		lock_losses_total{end="expired",kind="shared"} 0
-		lock_losses_total{end="lost",kind="slot"} 0
+		lock_losses_total{end="gone",kind="slot"} 0
 		lock_losses_total{end="expired",kind="slot"} 0
-		lock_losses_total{end="lost",kind="exclusive"} 0
+		lock_losses_total{end="gone",kind="exclusive"} 0
 		lock_losses_total{end="expired",kind="exclusive"} 0
 	`, "lock_held", "lock_losses_total", "lock_hold_duration_seconds")
 	for range 6 {
 		c.Observe(event.Acquire{Kind: "exclusive", Op: event.OpAcquire})
 	}
 	for i, e := range []event.End{
-		{Err: redlock.ErrReleased}, {Err: redlock.ErrReleased, Detached: true}, {Err: redlock.ErrLost}, {Err: redlock.ErrExpired}, {Err: redlock.ErrExpired},
+		{Err: redlock.ErrReleased}, {Err: redlock.ErrReleased, Detached: true}, {Err: redlock.ErrGone}, {Err: redlock.ErrExpired}, {Err: redlock.ErrExpired},
 	} {
 		e.Kind, e.Held = "exclusive", time.Duration(i+1)*time.Second
 		c.Observe(e)
@@ -83,18 +83,18 @@ func TestCollector_CountsHowLocksEnd(t *testing.T) {
 		lock_held{kind="exclusive"} 1
 		lock_held{kind="shared"} 0
 		lock_held{kind="slot"} 0
-		lock_losses_total{end="lost",kind="shared"} 0
+		lock_losses_total{end="gone",kind="shared"} 0
 		lock_losses_total{end="expired",kind="shared"} 0
-		lock_losses_total{end="lost",kind="slot"} 0
+		lock_losses_total{end="gone",kind="slot"} 0
 		lock_losses_total{end="expired",kind="slot"} 0
-		lock_losses_total{end="lost",kind="exclusive"} 1
+		lock_losses_total{end="gone",kind="exclusive"} 1
 		lock_losses_total{end="expired",kind="exclusive"} 2
 		lock_hold_duration_seconds_sum{end="released",kind="exclusive"} 1
 		lock_hold_duration_seconds_count{end="released",kind="exclusive"} 1
 		lock_hold_duration_seconds_sum{end="detached",kind="exclusive"} 2
 		lock_hold_duration_seconds_count{end="detached",kind="exclusive"} 1
-		lock_hold_duration_seconds_sum{end="lost",kind="exclusive"} 3
-		lock_hold_duration_seconds_count{end="lost",kind="exclusive"} 1
+		lock_hold_duration_seconds_sum{end="gone",kind="exclusive"} 3
+		lock_hold_duration_seconds_count{end="gone",kind="exclusive"} 1
 		lock_hold_duration_seconds_sum{end="expired",kind="exclusive"} 9
 		lock_hold_duration_seconds_count{end="expired",kind="exclusive"} 2
 	`, "lock_held", "lock_losses_total", "lock_hold_duration_seconds")
@@ -107,7 +107,7 @@ func TestCollector_CountsSharedLocksAndSlotsByThemselves(t *testing.T) {
 			c.Observe(event.Acquire{Kind: kind, Op: event.OpAcquire, Rounds: 1})
 		}
 		c.Observe(event.Acquire{Kind: "exclusive", Op: event.OpAcquire, Rounds: 1})
-		c.Observe(event.End{Kind: kind, Err: redlock.ErrLost})
+		c.Observe(event.End{Kind: kind, Err: redlock.ErrGone})
 		compare(t, c, strings.NewReplacer("KIND", kind, "OTHER", other).Replace(`
 			acquire_rounds_sum{kind="exclusive",outcome="acquired"} 1
 			acquire_rounds_count{kind="exclusive",outcome="acquired"} 1
@@ -116,13 +116,13 @@ func TestCollector_CountsSharedLocksAndSlotsByThemselves(t *testing.T) {
 			lock_held{kind="exclusive"} 1
 			lock_held{kind="KIND"} 2
 			lock_held{kind="OTHER"} 0
-			lock_hold_duration_seconds_sum{end="lost",kind="KIND"} 0
-			lock_hold_duration_seconds_count{end="lost",kind="KIND"} 1
-			lock_losses_total{end="lost",kind="exclusive"} 0
+			lock_hold_duration_seconds_sum{end="gone",kind="KIND"} 0
+			lock_hold_duration_seconds_count{end="gone",kind="KIND"} 1
+			lock_losses_total{end="gone",kind="exclusive"} 0
 			lock_losses_total{end="expired",kind="exclusive"} 0
-			lock_losses_total{end="lost",kind="KIND"} 1
+			lock_losses_total{end="gone",kind="KIND"} 1
 			lock_losses_total{end="expired",kind="KIND"} 0
-			lock_losses_total{end="lost",kind="OTHER"} 0
+			lock_losses_total{end="gone",kind="OTHER"} 0
 			lock_losses_total{end="expired",kind="OTHER"} 0
 		`), "acquire_rounds", "lock_held", "lock_losses_total", "lock_hold_duration_seconds")
 	}
@@ -134,7 +134,7 @@ func TestCollector_CountsExtensionsAndUnlocks(t *testing.T) {
 		event.Extend{Took: time.Second, Left: 6 * time.Second, Validity: 9 * time.Second},
 		event.Extend{Renewal: true, Took: 2 * time.Second, Left: 6 * time.Second, Validity: 8 * time.Second},
 		event.Extend{Renewal: true, Took: 3 * time.Second, Left: 5 * time.Second, Validity: 5 * time.Second, Err: quorumError("extend", redlock.ErrNoQuorum)},
-		event.Extend{Renewal: true, Took: 4 * time.Second, Err: redlock.ErrLost},
+		event.Extend{Renewal: true, Took: 4 * time.Second, Err: redlock.ErrGone},
 		event.Unlock{Took: time.Second},
 		event.Unlock{Took: 2 * time.Second, Err: quorumError("unlock", redlock.ErrNotHeld)},
 	} {
@@ -147,8 +147,8 @@ func TestCollector_CountsExtensionsAndUnlocks(t *testing.T) {
 		extend_duration_seconds_count{outcome="done",renewal="true"} 1
 		extend_duration_seconds_sum{outcome="no_quorum",renewal="true"} 3
 		extend_duration_seconds_count{outcome="no_quorum",renewal="true"} 1
-		extend_duration_seconds_sum{outcome="lost",renewal="true"} 4
-		extend_duration_seconds_count{outcome="lost",renewal="true"} 1
+		extend_duration_seconds_sum{outcome="gone",renewal="true"} 4
+		extend_duration_seconds_count{outcome="gone",renewal="true"} 1
 		extend_validity_left_seconds_sum{renewal="false"} 6
 		extend_validity_left_seconds_count{renewal="false"} 1
 		extend_validity_left_seconds_sum{renewal="true"} 11
@@ -170,7 +170,7 @@ func TestCollector_CountsRoundsAndVotes(t *testing.T) {
 		event.Vote{Op: event.OpUnlock, Addr: "b:2", Answer: event.AnswerUnknown, Took: time.Second},
 		event.Round{Op: event.OpAcquire, Took: time.Second},
 		event.Round{Op: event.OpAcquire, Took: time.Second, Err: quorumError("acquire", redlock.ErrTaken), Split: true},
-		event.Round{Op: event.OpExtend, Took: time.Second, Err: quorumError("extend", redlock.ErrLost)},
+		event.Round{Op: event.OpExtend, Took: time.Second, Err: quorumError("extend", redlock.ErrGone)},
 		event.Round{Op: event.OpUnlock, Took: time.Second, Err: quorumError("unlock", redlock.ErrNotHeld)},
 		event.Round{Op: event.OpUnlock, Took: time.Second, Err: quorumError("unlock", redlock.ErrNoQuorum)},
 	} {
@@ -188,8 +188,8 @@ func TestCollector_CountsRoundsAndVotes(t *testing.T) {
 		round_duration_seconds_count{operation="acquire",outcome="done"} 1
 		round_duration_seconds_sum{operation="acquire",outcome="taken"} 1
 		round_duration_seconds_count{operation="acquire",outcome="taken"} 1
-		round_duration_seconds_sum{operation="extend",outcome="lost"} 1
-		round_duration_seconds_count{operation="extend",outcome="lost"} 1
+		round_duration_seconds_sum{operation="extend",outcome="gone"} 1
+		round_duration_seconds_count{operation="extend",outcome="gone"} 1
 		round_duration_seconds_sum{operation="unlock",outcome="no_quorum"} 1
 		round_duration_seconds_count{operation="unlock",outcome="no_quorum"} 1
 		round_duration_seconds_sum{operation="unlock",outcome="not_held"} 1
@@ -226,7 +226,7 @@ func TestCollector_BeginsAtZeroWhatAlertsLookAt(t *testing.T) {
 		"redlock_round_duration_seconds acquire taken",
 		"redlock_round_duration_seconds acquire no_quorum",
 		"redlock_round_duration_seconds extend done",
-		"redlock_round_duration_seconds extend lost",
+		"redlock_round_duration_seconds extend gone",
 		"redlock_round_duration_seconds extend no_quorum",
 		"redlock_round_duration_seconds unlock done",
 		"redlock_round_duration_seconds unlock not_held",

@@ -35,7 +35,7 @@ func TestCollector_HasTheMetricsOfTheKindsOfEventsThatItIsTold(t *testing.T) {
 				"renewal_margin", "unlock_duration_seconds", "handoffs_total", "lock_held",
 			},
 		},
-		event.Ends:   {[]event.Event{event.End{Kind: "exclusive", Err: redlock.ErrLost}}, []string{"lock_hold_duration_seconds", "lock_losses_total", "lock_held"}},
+		event.Ends:   {[]event.Event{event.End{Kind: "exclusive", Err: redlock.ErrGone}}, []string{"lock_hold_duration_seconds", "lock_losses_total", "lock_held"}},
 		event.Rounds: {[]event.Event{event.Round{Split: true}, event.Raise{}}, []string{"round_duration_seconds", "round_split_votes_total", "fence_raises_total"}},
 		event.Votes:  {[]event.Event{event.Vote{}}, []string{"node_duration_seconds"}},
 		event.Turns:  {[]event.Event{event.Turn{}}, []string{"turns_total"}},

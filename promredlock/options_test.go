@@ -24,7 +24,7 @@ func TestWithNames_LabelsMetricsOfLocks(t *testing.T) {
 	for _, name := range []string{"invoice-1", "invoice-2", "report-1"} {
 		c.Observe(event.Acquire{Kind: "exclusive", Op: event.OpAcquire, Name: name, Rounds: 1})
 	}
-	c.Observe(event.End{Kind: "exclusive", Name: "invoice-2", Err: redlock.ErrLost})
+	c.Observe(event.End{Kind: "exclusive", Name: "invoice-2", Err: redlock.ErrGone})
 	compare(t, c, `
 		acquire_duration_seconds_sum{call="lock",kind="exclusive",name="invoice",outcome="acquired"} 0
 		acquire_duration_seconds_count{call="lock",kind="exclusive",name="invoice",outcome="acquired"} 2
@@ -40,11 +40,11 @@ func TestWithNames_LabelsMetricsOfLocks(t *testing.T) {
 		acquire_rounds_count{kind="exclusive",name="report",outcome="acquired"} 1
 		lock_held{kind="exclusive",name="invoice"} 1
 		lock_held{kind="exclusive",name="report"} 1
-		lock_hold_duration_seconds_sum{end="lost",kind="exclusive",name="invoice"} 0
-		lock_hold_duration_seconds_count{end="lost",kind="exclusive",name="invoice"} 1
-		lock_losses_total{end="lost",kind="exclusive",name="invoice"} 1
+		lock_hold_duration_seconds_sum{end="gone",kind="exclusive",name="invoice"} 0
+		lock_hold_duration_seconds_count{end="gone",kind="exclusive",name="invoice"} 1
+		lock_losses_total{end="gone",kind="exclusive",name="invoice"} 1
 		lock_losses_total{end="expired",kind="exclusive",name="invoice"} 0
-		lock_losses_total{end="lost",kind="exclusive",name="report"} 0
+		lock_losses_total{end="gone",kind="exclusive",name="report"} 0
 		lock_losses_total{end="expired",kind="exclusive",name="report"} 0
 	`, "acquire_duration_seconds", "acquire_wait_seconds", "acquire_rounds", "lock_held", "lock_hold_duration_seconds", "lock_losses_total")
 }

@@ -8,7 +8,7 @@ import (
 // roundOutcomes are the outcomes of each kind of round.
 var roundOutcomes = map[event.Op][]string{
 	event.OpAcquire: {outcome.Done, outcome.Taken, outcome.NoQuorum},
-	event.OpExtend:  {outcome.Done, outcome.Lost, outcome.NoQuorum},
+	event.OpExtend:  {outcome.Done, outcome.Gone, outcome.NoQuorum},
 	event.OpUnlock:  {outcome.Done, outcome.NotHeld, outcome.NoQuorum},
 }
 

@@ -73,7 +73,7 @@ func TestOutcome_SaysWhichOfSeveralErrorsWins(t *testing.T) {
 		extend, unlock string
 	}{
 		{nil, "done", "released"},
-		{fmt.Errorf("%w: %w", context.Canceled, quorumError("extend", redlock.ErrLost)), "lost", "not_held"},
+		{fmt.Errorf("%w: %w", context.Canceled, quorumError("extend", redlock.ErrGone)), "gone", "not_held"},
 		{errors.Join(context.Canceled, redlock.ErrExpired), "expired", "not_held"},
 		{fmt.Errorf("%w: %w", context.Canceled, noQuorum), "canceled", "canceled"},
 		{fmt.Errorf("%w: %w", context.Canceled, quorumError("unlock", redlock.ErrNotHeld)), "canceled", "not_held"},

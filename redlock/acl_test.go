@@ -140,8 +140,8 @@ func (r *restricted) cycle(locker *redlock.Locker) error {
 			return err
 		}
 		r.do(0, "DEL", "lock:cycle") // and an extension re-creates it
-		if err := lock.Extend(ctx, long); !errors.Is(err, redlock.ErrLost) {
-			return wants(redlock.ErrLost, err, "Extend of what the only node has forgotten")
+		if err := lock.Extend(ctx, long); !errors.Is(err, redlock.ErrGone) {
+			return wants(redlock.ErrGone, err, "Extend of what the only node has forgotten")
 		}
 		if err := lock.Unlock(ctx); !errors.Is(err, redlock.ErrNotHeld) {
 			return wants(redlock.ErrNotHeld, err, "Unlock of what is lost")

@@ -87,7 +87,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 // [Lock.Extend] before Detach until it returns nil (docs/recipes.md).
 //
 // The errors, after which the lock is unchanged:
-//   - [ErrReleased], [ErrLost], [ErrExpired]: the lock was over before;
+//   - [ErrReleased], [ErrLost]: the lock was over before;
 //   - [ErrInvalid]: other handles hold the lock too ([Reentrant]), so that it cannot be detached;
 //   - ctx.Err(): ctx ended during the call.
 func (l *Lock) Detach(ctx context.Context) (token string, err error) {

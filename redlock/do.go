@@ -14,12 +14,11 @@ import (
 // [MaxWait] and [MaxOutage] limit the wait. The release may take the node timeout.
 //
 // The context passed to fn is a child of ctx. It is cancelled when the lock is over. Its [context.Cause] is then
-// [ErrLost], [ErrExpired] or, after an Unlock by fn, [ErrReleased]. fn has to stop then. fn also has to stop when ctx
+// a loss ([ErrLost]) or, after an Unlock by fn, [ErrReleased]. fn has to stop then. fn also has to stop when ctx
 // ends, but until it returns the lock is renewed.
 //
 // Do returns fn's error. If the lock was lost, Do returns the loss too, because fn may have run beside another holder.
-// The loss is ErrLost, ErrExpired, or [ErrNotHeld] alone if only the release found it. Do adds no loss if fn's error
-// already reports the loss of this lock. It adds no ErrExpired if fn returned within the [Grace]. nil means that the
+// The loss is [ErrExpired] or [ErrGone]. Do adds no loss if fn's error already reports the loss of this lock. It adds no ErrExpired if fn returned within the [Grace]. nil means that the
 // lock was held until fn had returned, or until fn had released or detached it. Unless it was detached, its release was
 // sent.
 //

@@ -115,8 +115,8 @@ func TestDo_EndsTheContextOfTheFunctionWhenTheLockIsLost(t *testing.T) {
 				receive(t, ctx.Done(), "the end of the context")
 				return failed
 			}, redlock.TTL(30*time.Minute))
-			require.ErrorIs(t, context.Cause(over), redlock.ErrLost)
-			requireIs(t, err, failed, redlock.ErrLost)
+			require.ErrorIs(t, context.Cause(over), redlock.ErrGone)
+			requireIs(t, err, failed, redlock.ErrGone)
 			c.doAll("DEL", "name")
 		})
 		t.Run("noticed by the release only", func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestDo_EndsTheContextOfTheFunctionWhenTheLockIsLost(t *testing.T) {
 				c.doAll("DEL", "name")
 				return failed
 			})
-			requireIs(t, err, failed, redlock.ErrNotHeld)
+			requireIs(t, err, failed, redlock.ErrGone)
 		})
 		t.Run("without nodes", func(t *testing.T) {
 			fake := clocktest.New()
@@ -153,7 +153,7 @@ func TestDo_ReportsThatDataHasReplacedTheLock(t *testing.T) {
 			}
 			return nil
 		})
-		require.ErrorIs(t, err, redlock.ErrNotHeld)
+		require.ErrorIs(t, err, redlock.ErrGone)
 		c.doAll("DEL", "name")
 	})
 }
@@ -234,16 +234,16 @@ func TestDo_DoesNotReturnTheLossTwice(t *testing.T) {
 		loss error
 		text string // that is in the message once
 	}{
-		"the cause of a loss":     {flush, func(ctx context.Context, k *redlock.Lock) error { _ = extend(k); return cause(ctx, k) }, redlock.ErrLost, "lost"},
+		"the cause of a loss":     {flush, func(ctx context.Context, k *redlock.Lock) error { _ = extend(k); return cause(ctx, k) }, redlock.ErrGone, "gone"},
 		"the cause of the expiry": {expired, cause, redlock.ErrExpired, "expired"},
 		"an error around the cause": {flush, func(ctx context.Context, k *redlock.Lock) error {
 			_ = extend(k)
 			return fmt.Errorf("stopped: %w", context.Cause(ctx))
-		}, redlock.ErrLost, "lost"},
-		"what Extend returned":              {flush, func(_ context.Context, k *redlock.Lock) error { return extend(k) }, redlock.ErrLost, "lost"},
-		"what Unlock returned":              {flush, func(_ context.Context, k *redlock.Lock) error { return unlock(k) }, redlock.ErrNotHeld, "not held"},
-		"what Unlock returned after a loss": {flush, func(_ context.Context, k *redlock.Lock) error { _ = extend(k); return unlock(k) }, redlock.ErrLost, "lost"},
-		"what it has found out by itself":   {flush, func(context.Context, *redlock.Lock) error { return fmt.Errorf("gone: %w", redlock.ErrLost) }, redlock.ErrLost, "lock is"},
+		}, redlock.ErrGone, "gone"},
+		"what Extend returned":              {flush, func(_ context.Context, k *redlock.Lock) error { return extend(k) }, redlock.ErrGone, "gone"},
+		"what Unlock returned":              {flush, func(_ context.Context, k *redlock.Lock) error { return unlock(k) }, redlock.ErrGone, "gone"},
+		"what Unlock returned after a loss": {flush, func(_ context.Context, k *redlock.Lock) error { _ = extend(k); return unlock(k) }, redlock.ErrGone, "gone"},
+		"what it has found out by itself":   {flush, func(context.Context, *redlock.Lock) error { return fmt.Errorf("gone: %w", redlock.ErrGone) }, redlock.ErrGone, "lock is"},
 		"that it is not held any more":      {flush, func(context.Context, *redlock.Lock) error { return redlock.ErrNotHeld }, redlock.ErrNotHeld, "lock is"},
 	} {
 		for _, nested := range []bool{false, true} {
@@ -280,12 +280,12 @@ func TestDo_TheLossOfAnotherLockDoesNotHideTheLossOfItsOwn(t *testing.T) {
 		return locker.Do(ctx, "inner", func(ctx context.Context, inner *redlock.Lock) error {
 			c.doAll("FLUSHALL")
 			for _, lock := range []*redlock.Lock{inner, outer} {
-				require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrLost)
+				require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrGone)
 			}
 			return nil
 		})
 	})
-	require.ErrorIs(t, err, redlock.ErrLost)
+	require.ErrorIs(t, err, redlock.ErrGone)
 	require.ErrorContains(t, err, `"inner"`)
 	require.ErrorContains(t, err, `"outer"`)
 }

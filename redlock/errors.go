@@ -28,15 +28,17 @@ var (
 	// answered. The Reason of the [QuorumError] says which. A call that waited behind others in its Locker, and so does
 	// not know the reason, returns it too.
 	ErrNoQuorum = errors.New("redlock: no quorum of nodes")
-	// ErrNotHeld means that this handle, or this token, does not hold the lock. It stands alone if only the nodes' answers
-	// to a release or to [Locker.Attach] showed that. ErrLost, ErrExpired and ErrReleased match it too.
+	// ErrNotHeld means that this handle, or this token, does not hold the lock. Every end of a lock matches it: ErrReleased,
+	// ErrLost, ErrExpired and ErrGone.
 	ErrNotHeld = errors.New("redlock: lock is not held")
-	// ErrLost means that before the deadline of the lock the nodes no longer held it.
-	ErrLost error = ending("redlock: lock is lost")
-	// ErrExpired means that the lock's deadline has passed.
-	ErrExpired error = ending("redlock: lock has expired")
 	// ErrReleased means that the holder released the lock.
 	ErrReleased error = ending("redlock: lock is released")
+	// ErrLost means that the lock ended before its holder released it. Every loss is ErrExpired or ErrGone, which match it.
+	ErrLost error = ending("redlock: lock is lost")
+	// ErrExpired means that the lock's deadline has passed.
+	ErrExpired error = loss("redlock: lock has expired")
+	// ErrGone means that the nodes no longer held the lock, before its deadline or within its [Grace].
+	ErrGone error = loss("redlock: lock is gone")
 	// ErrNotRun means that Do or TryDo has not run its function. The error also matches the reason.
 	ErrNotRun = errors.New("redlock: the function has not run")
 	// ErrInvalid means that a name, an option or another argument is out of range, or that the call has no use for it. The
@@ -75,8 +77,15 @@ func (e ending) Error() string { return string(e) }
 
 func (e ending) Is(target error) bool { return target == ErrNotHeld }
 
+// loss is an error that matches ErrLost and ErrNotHeld too.
+type loss string
+
+func (e loss) Error() string { return string(e) }
+
+func (e loss) Is(target error) bool { return target == ErrLost || target == ErrNotHeld }
+
 // endings[how] is the error of a lease that ended in that way.
-var endings = [...]error{quorum.Released: ErrReleased, quorum.Lost: ErrLost, quorum.Expired: ErrExpired}
+var endings = [...]error{quorum.Released: ErrReleased, quorum.Gone: ErrGone, quorum.Expired: ErrExpired}
 
 // LockError is an error about one lock. [errors.As] finds one in every error of a Lock and of a call about a name,
 // including a [QuorumError]. It finds none in an error of Do that is only the error of its function. If the function

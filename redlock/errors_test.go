@@ -319,7 +319,7 @@ func TestLockError_EveryErrorAboutALockNamesIt(t *testing.T) {
 		}
 		require.Same(t, brief.Err(), brief.Err())
 		require.ErrorIs(t, brief.Err(), redlock.ErrNotHeld, "one comparison is enough for those who do not care")
-		require.NotErrorIs(t, brief.Err(), redlock.ErrLost)
+		require.NotErrorIs(t, brief.Err(), redlock.ErrGone)
 		require.NotErrorIs(t, redlock.ErrNotHeld, redlock.ErrExpired)
 
 		unlock(t, held)
@@ -354,10 +354,10 @@ func TestLockError_TheEndOfAnotherLockIsNotThatOfThisOne(t *testing.T) {
 
 		err = locker.Do(t.Context(), "outer", func(ctx context.Context, outer *redlock.Lock) error {
 			c.doAll("DEL", "outer")
-			require.ErrorIs(t, outer.Extend(ctx, 2*long), redlock.ErrLost)
-			return errors.Join(outer.Extend(ctx, 0), &redlock.LockError{Name: "inner", Err: redlock.ErrLost})
+			require.ErrorIs(t, outer.Extend(ctx, 2*long), redlock.ErrGone)
+			return errors.Join(outer.Extend(ctx, 0), &redlock.LockError{Name: "inner", Err: redlock.ErrGone})
 		})
-		require.ErrorContains(t, err, `do "outer": lock is lost`)
+		require.ErrorContains(t, err, `do "outer": lock is gone`)
 		require.NoError(t, locker.Close())
 	})
 }

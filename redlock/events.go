@@ -87,7 +87,7 @@ func (l *Locker) released(h *engine.Held, outcome quorum.Outcome, unlock *observ
 	defer h.Exit()
 	e := event.End{Err: ErrReleased}
 	if outcome == quorum.Denied {
-		e.Err = l.endLocked(h, quorum.Lost)
+		e.Err = l.endLocked(h, quorum.Gone)
 	}
 	l.endedLocked(h, e, unlock)
 }

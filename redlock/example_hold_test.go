@@ -25,7 +25,7 @@ func ExampleRenewFor() {
 	err := locker.Do(ctx, "search-index", func(ctx context.Context, lock *redlock.Lock) error {
 		for part := range 3 {
 			if ctx.Err() != nil {
-				return context.Cause(ctx) // ErrLost or ErrExpired, if the lock is why
+				return context.Cause(ctx) // ErrLost, if the lock is why
 			}
 			if err := index(ctx, part); err != nil {
 				return err
@@ -110,7 +110,7 @@ func ExampleLock_Context() {
 	}
 	<-work.Done()
 	fmt.Println(work.Err(), "-", errors.Is(context.Cause(work), redlock.ErrLost))
-	fmt.Println(errors.Is(lock.Unlock(ctx), redlock.ErrNotHeld))
+	fmt.Println(errors.Is(lock.Unlock(ctx), redlock.ErrLost))
 
 	// Output:
 	// context canceled - true

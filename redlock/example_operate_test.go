@@ -57,7 +57,7 @@ func ExampleLocker_ForceUnlock() {
 		log.Fatal(err) // too few servers answered, or they have data under that name
 	}
 	fmt.Println("was held by", removed.Metadata)
-	fmt.Println("the holder finds out:", errors.Is(lock.Unlock(ctx), redlock.ErrNotHeld))
+	fmt.Println("the holder finds out:", errors.Is(lock.Unlock(ctx), redlock.ErrLost))
 
 	// Output:
 	// was held by host-1

@@ -68,7 +68,7 @@ func ExampleLocker_Lock() {
 		log.Print(err)
 	}
 	if err := lock.Unlock(ctx); err != nil {
-		log.Print(err) // ErrNotHeld: the work may have overlapped with another holder's
+		log.Print(err) // ErrLost: the work may have overlapped with another holder's
 	}
 
 	// Output:

@@ -19,8 +19,8 @@ import (
 // ttl is checked like that of [TTL], and must not be below twice the [Grace]. On failure the deadline stays. Nodes that
 // accepted the longer TTL keep the key until the lock is over. Then it is released there. The errors:
 //   - [ErrNoQuorum] in a [*QuorumError]: too few nodes answered in time. While validity is left, try again;
-//   - [ErrLost] in a QuorumError: the nodes that still hold the lock are no majority, so it is over;
-//   - [ErrLost], [ErrExpired], [ErrReleased]: the lock was over before, or ended during the call;
+//   - [ErrGone] in a QuorumError: the nodes that still hold the lock are no majority, so it is over;
+//   - [ErrLost], [ErrReleased]: the lock was over before, or ended during the call;
 //   - ctx.Err(): ctx ended first. It is joined with the ErrNoQuorum of that moment if nodes were asked;
 //   - [ErrInvalid]: ttl is out of range;
 //   - [ErrClosed]: the Locker has been closed.

@@ -220,7 +220,7 @@ func TestLocalHandoff_ALossEndsTheLockOfThePresentHolderOnly(t *testing.T) {
 	second := won(t, waiters[0])
 	c.doAll("DEL", "name")
 	receive(t, second.Done(), "the loss")
-	require.ErrorIs(t, second.Err(), redlock.ErrLost)
+	require.ErrorIs(t, second.Err(), redlock.ErrGone)
 	require.ErrorIs(t, first.Err(), redlock.ErrReleased)
 
 	third := won(t, waiters[1]) // it has waited on

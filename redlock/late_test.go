@@ -179,7 +179,7 @@ func TestRenewFor_ALockThatALateRenewalSetsAgainIsLost(t *testing.T) {
 				g.open()
 
 				receive(t, g.lock.Done(), "the loss")
-				require.ErrorIs(t, g.lock.Err(), redlock.ErrLost)
+				require.ErrorIs(t, g.lock.Err(), redlock.ErrGone)
 				require.ErrorIs(t, g.lock.Unlock(t.Context()), redlock.ErrNotHeld)
 				g.c.each(func(i int) {
 					eventually(t, func() bool { return g.c.do(i, "EXISTS", "name") == int64(0) }, "what was set again is released")
@@ -211,7 +211,7 @@ func TestRenewFor_ALockThatAConfirmedRenewalSetsAgainIsLost(t *testing.T) {
 					eventually(t, func() bool { return c.do(0, "EXISTS", "name") == int64(1) }, "the renewal sets the key again")
 				} else {
 					receive(t, g.lock.Done(), "the loss")
-					require.ErrorIs(t, g.lock.Err(), redlock.ErrLost)
+					require.ErrorIs(t, g.lock.Err(), redlock.ErrGone)
 				}
 				require.ErrorIs(t, g.lock.Unlock(t.Context()), redlock.ErrNotHeld)
 			})
@@ -295,7 +295,7 @@ func TestRenewFor_ALockThatIsDeletedWhileANodeIsOverdueForAnotherIsLost(t *testi
 	require.NoError(t, g.lock.Err())
 	g.open()
 	receive(t, g.lock.Done(), "the loss")
-	require.ErrorIs(t, g.lock.Err(), redlock.ErrLost)
+	require.ErrorIs(t, g.lock.Err(), redlock.ErrGone)
 }
 
 // The danger: a push comes while the answer to a renewal is outstanding, and that is an error, which shows nothing.
@@ -311,6 +311,6 @@ func TestRenewFor_ALockThatIsDeletedBesideARenewalThatIsRefusedIsLost(t *testing
 	require.NoError(t, g.lock.Err())
 	g.open()
 	receive(t, g.lock.Done(), "the loss")
-	require.ErrorIs(t, g.lock.Err(), redlock.ErrLost)
+	require.ErrorIs(t, g.lock.Err(), redlock.ErrGone)
 	eventually(t, func() bool { return g.seen.answers(event.AnswerRefused) == 2 }, "the answers that refused")
 }

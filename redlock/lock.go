@@ -65,7 +65,7 @@ func (l *Lock) Remaining() time.Duration {
 	return h.Lease.Remaining(now)
 }
 
-// Err returns nil while the lock is held. Then it returns [ErrReleased], [ErrLost] or [ErrExpired], whichever came
+// Err returns nil while the lock is held. Then it returns [ErrReleased], [ErrExpired] or [ErrGone], whichever came
 // first, in a [*LockError] with the lock's name. Later calls return the same error. Err asks no node: after a loss it
 // returns nil until the Locker notices the loss.
 //

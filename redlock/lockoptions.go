@@ -19,7 +19,7 @@ func TTL(ttl time.Duration) LockOption {
 // validity is left. A renewal re-creates the key on nodes that have lost it. Another one follows 0.1 s later, and from
 // then on these nodes count again. RenewFor does not limit [Lock.Extend].
 //
-// A lock that the nodes lose is [ErrLost] within about a round trip if they announce that, else at the next renewal
+// A lock that the nodes lose is [ErrGone] within about a round trip if they announce that, else at the next renewal
 // (docs/safety.md).
 //
 // With NoLimit a holder that hangs keeps the lock until its process ends.
@@ -32,7 +32,7 @@ func RenewFor(d time.Duration) LockOption {
 // extended before. From then on Err is [ErrExpired], and the lock can no longer be extended.
 //
 // The nodes keep the key for d more. In this time nobody else can have the lock, if no node forgets it. So an Unlock
-// succeeds as before the deadline, and Do adds no error if its function returns. A lock that is found lost ([ErrLost])
+// succeeds as before the deadline, and Do adds no error if its function returns. A lock that is found lost ([ErrGone])
 // ends at once.
 //
 // The default is 0. d must not be below zero or above half of the TTL. It must also leave more than a third of the TTL

@@ -84,7 +84,7 @@ func TestLogger_LogsOneLineForEachLossAndNoToken(t *testing.T) {
 			require.NoError(t, lock.Extend(t.Context(), 2*long))
 			require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
 			c.doAll("DEL", "name")
-			require.ErrorIs(t, lock.Extend(t.Context(), 3*long), redlock.ErrLost)
+			require.ErrorIs(t, lock.Extend(t.Context(), 3*long), redlock.ErrGone)
 			require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 			require.NoError(t, locker.Close())
 
@@ -211,7 +211,7 @@ func TestWithLogger_TheHandlerMayAskTheLock(t *testing.T) {
 		held.Store(lock)
 		c.doFirst(2, "DEL", lock.Name())
 		ended := beside(func() error { return lock.Extend(t.Context(), long) })
-		require.ErrorIs(t, receive(t, ended, "the end of Extend"), redlock.ErrLost)
+		require.ErrorIs(t, receive(t, ended, "the end of Extend"), redlock.ErrGone)
 		require.Positive(t, asked.Load())
 	})
 }

@@ -15,7 +15,7 @@ import (
 // reasons of the nodes. It does not match the reason of the extension: ErrNoQuorum tells a holder that it may try
 // again, and this lock is over.
 type lossError struct {
-	end     error // ErrLost or ErrExpired
+	end     error // ErrExpired or ErrGone
 	last    *QuorumError
 	before  time.Duration // how long before the end the extension began
 	renewal bool
@@ -29,7 +29,7 @@ func (e *lossError) Error() string {
 	}
 	line := e.last.line()
 	// The counts in line say as much as one of these reasons alone. A reason that wraps one of them says more.
-	if e.last.Reason == ErrNoQuorum || e.last.Reason == ErrLost { //nolint:errorlint // the very errors are meant
+	if e.last.Reason == ErrNoQuorum || e.last.Reason == ErrGone { //nolint:errorlint // the very errors are meant
 		line = strings.TrimPrefix(line, text(e.last.Reason)+": ")
 	}
 	return fmt.Sprintf("%v; last %s, %v before: %s", e.end, what, e.before.Round(time.Millisecond), line)
@@ -51,7 +51,7 @@ func (e *lossError) LogValue() slog.Value { return slog.StringValue(e.Error()) }
 
 // endLocked returns the error of a lock that has ended. It returns the same error each time.
 func (l *Locker) endLocked(h *engine.Held, how quorum.Ending) error {
-	if how != quorum.Lost && how != quorum.Expired {
+	if how != quorum.Gone && how != quorum.Expired {
 		return endings[how]
 	}
 	if h.Loss == nil {

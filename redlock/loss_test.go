@@ -54,7 +54,7 @@ func TestLock_ThatExpiresSaysWhyTheLastRenewalFailed(t *testing.T) {
 			}, redlock.TTL(time.Minute))
 			require.Same(t, lost, cause)
 			for _, err := range []error{err, lost, receive(t, seen.ends, "the end").Err} {
-				requireIs(t, err, redlock.ErrExpired, redlock.ErrNotHeld, not{redlock.ErrNoQuorum}, not{redlock.ErrLost})
+				requireIs(t, err, redlock.ErrExpired, redlock.ErrNotHeld, not{redlock.ErrNoQuorum}, not{redlock.ErrGone})
 				refusal := as[*redlock.QuorumError](t, err)
 				require.Equal(t, "extend", refusal.Op)
 				require.ErrorIs(t, refusal, redlock.ErrNoQuorum)

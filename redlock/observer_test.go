@@ -237,12 +237,12 @@ func TestObserver_ALockEndsOnceHoweverItEnds(t *testing.T) {
 			}, redlock.ErrExpired},
 			"lost, as an extension finds": {func(t *testing.T, lock *redlock.Lock, _ *clocktest.Fake) {
 				c.doAll("DEL", lock.Name())
-				require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrLost)
-			}, redlock.ErrLost},
+				require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrGone)
+			}, redlock.ErrGone},
 			"lost, as only the release finds": {func(t *testing.T, lock *redlock.Lock, _ *clocktest.Fake) {
 				c.doAll("DEL", lock.Name())
 				require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
-			}, redlock.ErrLost},
+			}, redlock.ErrGone},
 		}, func(t *testing.T, test row) {
 			locker, fake, seen := c.timed()
 			lock := c.everywhere(take(t, locker, "name", redlock.TTL(time.Minute)))
@@ -269,7 +269,7 @@ func TestObserver_SeesALossThatTheNodesAnnounce(t *testing.T) {
 	require.GreaterOrEqual(t, e.Validity, e.Left)
 	c.eventuallyTracked()
 	c.doAll("DEL", "name")
-	require.ErrorIs(t, waitFor[event.End](t, seen, 1)[0].Err, redlock.ErrLost)
+	require.ErrorIs(t, waitFor[event.End](t, seen, 1)[0].Err, redlock.ErrGone)
 }
 
 func TestObserver_IsToldHowMuchValidityAnExtensionHadLeft(t *testing.T) {
@@ -502,7 +502,7 @@ func TestObserver_MayCallTheLocker(t *testing.T) {
 	lock := take(t, locker, "name")
 	require.NoError(t, receive(t, states, "the state"))
 	unlock(t, lock)
-	require.False(t, errors.Is(lock.Err(), redlock.ErrLost))
+	require.False(t, errors.Is(lock.Err(), redlock.ErrGone))
 }
 
 func TestObserver_ALockThatWasReleasedEndedWhenUnlockWasCalled(t *testing.T) {

@@ -242,13 +242,13 @@ func TestDo_WithinDoTakesTheLockAgainAndALossReachesBoth(t *testing.T) {
 				c.eventuallyHeld("name", lock.Token())
 				c.doAll("DEL", "name")
 				receive(t, ctx.Done(), "the loss")
-				require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
+				require.ErrorIs(t, context.Cause(ctx), redlock.ErrGone)
 				return nil
 			}, redlock.Reentrant(), redlock.TTL(short))
-			require.ErrorIs(t, inner, redlock.ErrLost)
+			require.ErrorIs(t, inner, redlock.ErrGone)
 			receive(t, outer.Done(), "the loss")
 			return nil
 		}, redlock.TTL(short))
-		require.ErrorIs(t, err, redlock.ErrLost)
+		require.ErrorIs(t, err, redlock.ErrGone)
 	})
 }

@@ -26,7 +26,7 @@ type QuorumError struct {
 	// them that others hold on too many nodes. Names is nil for any other call.
 	Names []string
 	Need  int // how many nodes make the majority
-	// Reason matches ErrTaken, ErrForeign, ErrNoQuorum, ErrNotHeld or ErrLost. Compare with errors.Is, because it may add
+	// Reason matches ErrTaken, ErrForeign, ErrNoQuorum, ErrNotHeld or ErrGone. Compare with errors.Is, because it may add
 	// details. A Reason that matches ErrNoQuorum also matches nodeerr.ErrUnanswered if the call ended while the answers of
 	// other nodes could still have decided.
 	Reason error
@@ -75,7 +75,7 @@ func (unanswered) Unwrap() []error { return []error{ErrNoQuorum, nodeerr.ErrUnan
 // reasons[op][outcome] is the Reason of a QuorumError.
 var reasons = map[event.Op]map[quorum.Outcome]error{
 	event.OpAcquire: {quorum.Denied: ErrTaken, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errTooLate},
-	event.OpExtend:  {quorum.Denied: ErrLost, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errTooLate},
+	event.OpExtend:  {quorum.Denied: ErrGone, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errTooLate},
 	event.OpUnlock:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum},
 	event.OpAttach:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errNoValidity},
 }

@@ -260,7 +260,7 @@ func TestToken_IsComparedWhole(t *testing.T) {
 			other := take(t, locker, "extended")
 			c.eventuallyHeld("extended", ours)
 			c.doAll("SET", "extended", theirs, "PX", long.Milliseconds())
-			require.ErrorIs(t, other.Extend(context.Background(), 10*long), redlock.ErrLost, "%q", theirs)
+			require.ErrorIs(t, other.Extend(context.Background(), 10*long), redlock.ErrGone, "%q", theirs)
 			require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld, "%q", theirs)
 
 			for _, key := range []string{"name", "extended"} {

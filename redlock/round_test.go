@@ -53,21 +53,21 @@ func TestExtend_NeedsAMajorityThatStillHoldsTheLock(t *testing.T) {
 		c.do(0, "DEL", "name")
 		c.do(2, "DEL", "name")
 		before := lock.ValidUntil()
-		refusal := c.refused(lock.Extend(t.Context(), 20*time.Minute), redlock.ErrLost)
+		refusal := c.refused(lock.Extend(t.Context(), 20*time.Minute), redlock.ErrGone)
 		require.Equal(t, "extend", refusal.Op)
 		require.ErrorIs(t, refusal.Nodes[0].Err, nodeerr.ErrRecreated, "given again is no yes: another may have had it meanwhile")
 		require.ErrorIs(t, refusal.Nodes[2].Err, nodeerr.ErrRecreated)
 
 		receive(t, lock.Done(), "the end of a lock that is lost")
-		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+		require.ErrorIs(t, lock.Err(), redlock.ErrGone)
 		require.Equal(t, before, lock.ValidUntil())
 		require.Zero(t, lock.Remaining())
 		eventually(t, func() bool { return c.holding("name", "") == 4 }, "what is left of it is released")
 		require.Equal(t, "theirs", c.value(1, "name"))
 
-		require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrLost)
+		require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrGone)
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
-		require.ErrorIs(t, lock.Err(), redlock.ErrLost, "the first ending stays")
+		require.ErrorIs(t, lock.Err(), redlock.ErrGone, "the first ending stays")
 	})
 }
 
@@ -76,7 +76,7 @@ func TestExtend_DoesNotBringBackALockThatIsGone(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lapsed := c.everywhere(take(t, c.locker(), "name", redlock.TTL(time.Minute)))
 		c.doAll("DEL", "name")
-		require.ErrorIs(t, lapsed.Extend(t.Context(), long), redlock.ErrLost)
+		require.ErrorIs(t, lapsed.Extend(t.Context(), long), redlock.ErrGone)
 		c.eventuallyEmpty()
 
 		seen := &recorder{}

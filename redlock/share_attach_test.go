@@ -49,7 +49,7 @@ func TestAttach_RenewsTheReadLockThatItTookUp(t *testing.T) {
 		c.doAll("ZREM", "{name}:sharers", token)
 		fake.Advance(11 * time.Minute)
 		eventually(t, func() bool { return attached.Err() != nil }, "a renewal finds the loss")
-		require.ErrorIs(t, attached.Err(), redlock.ErrLost)
+		require.ErrorIs(t, attached.Err(), redlock.ErrGone)
 		c.doAll("DEL", "name", "{name}:sharers")
 	})
 }

@@ -204,7 +204,7 @@ func TestShared_IsLostIfTheNodesForgetIt(t *testing.T) {
 			c.eventuallyHeld("name", markOf(lock.Kind()))
 			lose(c, lock)
 			receive(t, lock.Done(), "the loss")
-			requireIs(t, lock.Err(), redlock.ErrLost)
+			requireIs(t, lock.Err(), redlock.ErrGone)
 			require.NoError(t, other.Err())
 		}
 	}

@@ -22,9 +22,8 @@ import (
 //
 //	result                     means
 //	nil                        a majority held the lock until now and has deleted it; or another handle still holds it
-//	ErrNotHeld                 the lock was no longer ours: the protected work may have overlapped with another holder's
-//	ErrExpired                 as above: it had expired
-//	ErrLost                    as above: the nodes no longer held it
+//	ErrLost                    the lock was lost: the protected work may have overlapped with another holder's. The error
+//	                           is ErrExpired, or ErrGone if the nodes no longer held the lock before that
 //	ErrReleased                this handle has been unlocked before, or another call is doing so; no node was asked
 //	ErrNoQuorum                unknown, because too few nodes answered
 //	ErrNoQuorum and ctx.Err()  unknown, because ctx ended during the call
@@ -32,12 +31,11 @@ import (
 // nil is possible even if Err is ErrExpired. The nodes keep the key for a little longer than the deadline, and with
 // [Grace] for that time more.
 //
-// ErrExpired, ErrLost and ErrReleased match [ErrNotHeld] too: compare with ErrReleased first, because it is no loss.
-// ErrNotHeld alone and [ErrNoQuorum] come in a [*QuorumError].
+// An ErrGone that only the release found, and [ErrNoQuorum], come in a [*QuorumError].
 //
 // After ErrNoQuorum the releases are sent again when the nodes are back, but not to a node whose server refused its
-// release (nodeerr.ServerError). The key ends at its TTL at the latest. Then Unlock may be called again, but ErrNotHeld
-// may now mean that the releases of the first call got through.
+// release (nodeerr.ServerError). The key ends at its TTL at the latest. Unlock may be called again. If the nodes do not
+// hold the lock then, its error is [ErrNotHeld] alone: the first call may have released it.
 //
 // Whatever the result, the lock is over for this handle. Another holder's key is never deleted. Unlock of a nil Lock is
 // [ErrInvalid]: a deferred Unlock before the check of the error of Lock does not hide that error.
@@ -105,6 +103,9 @@ func (l *Lock) unlock(ctx context.Context, call *observedCall) (handedOff bool, 
 		return false, givenUp(ctx, refusal)
 	case !inTime && ending != quorum.Released:
 		return false, failed(event.OpUnlock, l.Name(), locker.end(h, ending))
+	}
+	if outcome == quorum.Denied && ending != quorum.Released { // otherwise an earlier call may have released it
+		refusal.Reason = ErrGone
 	}
 	return false, refusal
 }

@@ -248,7 +248,7 @@ func TestRenewFor_TheLockIsLostWhenAMajorityForgetsIt(t *testing.T) {
 		seen.connect(t, locker, 5)
 		turnUntil(t, fake, time.Second, func() bool { return isOver(done) })
 		receive(t, done, "the loss")
-		require.True(t, errors.Is(lock.Err(), redlock.ErrLost) || errors.Is(lock.Err(), redlock.ErrExpired), "%v", lock.Err())
+		require.True(t, errors.Is(lock.Err(), redlock.ErrGone) || errors.Is(lock.Err(), redlock.ErrExpired), "%v", lock.Err())
 		require.Zero(t, lock.Remaining())
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 		c.eventuallyEmpty() // what was given again while it was lost, too
@@ -272,7 +272,7 @@ func TestRenewFor_NoticesAForcedReleaseAtTheNextRenewal(t *testing.T) {
 		require.NoError(t, lock.Err(), "it has not asked yet")
 		nextAt(t, fake, renewalIn(0, 30*time.Minute))
 		receive(t, lock.Done(), "the loss")
-		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+		require.ErrorIs(t, lock.Err(), redlock.ErrGone)
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 	})
 }
@@ -286,7 +286,7 @@ func TestRenewFor_ALockThatIsLostGoesToTheNextWaiterAtOnce(t *testing.T) {
 		c.free("name")
 		fake.Advance(10 * time.Minute)
 		next := won(t, waiter) // and the clock stands still
-		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+		require.ErrorIs(t, lock.Err(), redlock.ErrGone)
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 		c.eventuallyHeld("name", next.Token())
 	})
@@ -395,7 +395,7 @@ func TestRenewFor_ALockThatIsDeletedIsLostAtOnce(t *testing.T) {
 				ctx := contextOf(t, lock)
 				lose(c)
 				receive(t, ctx.Done(), "the end of the context, while the clock stands still")
-				require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
+				require.ErrorIs(t, context.Cause(ctx), redlock.ErrGone)
 				err := lock.Unlock(t.Context())
 				require.True(t, errors.Is(err, redlock.ErrNotHeld) || errors.Is(err, nodeerr.ErrForeign), err)
 			})
@@ -474,7 +474,7 @@ func TestRenewFor_ALockThatTheProcessItselfTakesAwayIsLost(t *testing.T) {
 			return err == nil
 		}, "the lock is taken by another")
 		receive(t, lock.Done(), "the loss")
-		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+		require.ErrorIs(t, lock.Err(), redlock.ErrGone)
 		unlock(t, next)
 		_ = lock.Unlock(t.Context())
 	}
@@ -493,7 +493,7 @@ func TestRenewFor_ALockThatItEndsIsWatchedUntilThen(t *testing.T) {
 	require.Less(t, lock.Remaining(), 30*time.Minute, "it is renewed no more")
 	c.doAll("DEL", "name")
 	receive(t, lock.Done(), "the loss")
-	require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+	require.ErrorIs(t, lock.Err(), redlock.ErrGone)
 }
 
 // A lock that its holder has extended by more than a renewal would is not renewed for long.
@@ -513,7 +513,7 @@ func TestRenewFor_ALockThatItsHolderHasExtendedIsWatched(t *testing.T) {
 	c.settled()
 	c.doAll("DEL", "name")
 	receive(t, lock.Done(), "the loss")
-	require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+	require.ErrorIs(t, lock.Err(), redlock.ErrGone)
 }
 
 // The steady state: a renewal is one command and its preface, nothing is pushed, and nothing observed.
@@ -565,7 +565,7 @@ func TestRenewFor_AllLocksThatAreFlushedAreLost(t *testing.T) {
 	c.doAll("FLUSHALL")
 	for _, lock := range locks {
 		receive(t, lock.Done(), "its loss")
-		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+		require.ErrorIs(t, lock.Err(), redlock.ErrGone)
 	}
 }
 
@@ -603,6 +603,6 @@ func TestExtend_ALockThatLateVotesShowToBeLostLeavesNoKey(t *testing.T) {
 	require.ErrorIs(t, lock.Extend(ctx, long), redlock.ErrNoQuorum)
 	thaw(c.processes...)
 	receive(t, lock.Done(), "the loss")
-	require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+	require.ErrorIs(t, lock.Err(), redlock.ErrGone)
 	eventually(t, func() bool { return c.holding("name", lock.Token()) == 0 }, "what was given again is released")
 }

@@ -109,7 +109,7 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
-// Unlock releases the lock of a name. An error means that the lock was lost before (redlock.ErrLost, ErrExpired or ErrNotHeld), or
+// Unlock releases the lock of a name. An error means that the lock was lost before (redlock.ErrLost), or
 // that nobody knows, as too few servers answered (ErrNoQuorum): then it is free when its TTL ends at the latest. Whatever the
 // error, the lock is over, and another Unlock is for another lock. Without a Lock the error is ErrNotHeld.
 //

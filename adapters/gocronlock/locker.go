@@ -216,7 +216,7 @@ func (j *job) Unlock(ctx context.Context) error {
 
 func (j *job) release(ctx context.Context) error {
 	err := hold.Release(ctx, j.lock)
-	if errors.Is(err, redlock.ErrNotHeld) {
+	if errors.Is(err, redlock.ErrLost) {
 		j.lose(err)
 	}
 	return err

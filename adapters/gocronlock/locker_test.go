@@ -171,10 +171,10 @@ func TestLocker_TellsOfALossWhileTheJobRunsAndEndsItsContext(t *testing.T) {
 		require.NoError(t, ctx.Err())
 		cluster.Steal(gocronlock.NamePrefix + "job")
 		cluster.Advance(10 * time.Second)
-		require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
+		require.ErrorIs(t, context.Cause(ctx), redlock.ErrGone)
 		require.Len(t, errs.all(), 1)
-		require.ErrorIs(t, errs.all()[0], redlock.ErrLost)
-		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrLost)
+		require.ErrorIs(t, errs.all()[0], redlock.ErrGone)
+		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrGone)
 		require.Len(t, errs.all(), 1, "each loss is told once")
 	})
 }

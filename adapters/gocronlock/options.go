@@ -40,8 +40,8 @@ func AtLeast(d time.Duration) Option { return option(func(o *options) { o.atLeas
 
 // OnError sets the function that is told what gocron does not report. name is that of the job, or of the Elector; compare err with
 // errors.Is:
-//   - redlock.ErrNotHeld (ErrLost, ErrExpired): the lock was lost while the job ran or AtLeast lasted, or while the Elector was the
-//     leader. It is told when the library notices that, mostly at once;
+//   - redlock.ErrLost: the lock was lost while the job ran or AtLeast lasted, or while the Elector was the leader. It is told when the
+//     library notices that, mostly at once;
 //   - any other error: the job has not run in this instance, or the Elector could not campaign. redlock.ErrNoQuorum means that too
 //     few servers answered; an Elector tells it every 10 s or so (redlock.MaxOutage). redlock.ErrTaken is told only if no instance was
 //     seen to have the lock of a job, so that perhaps none runs it.

@@ -41,7 +41,7 @@
 // # Losses
 //
 // The lock may be lost while a migration runs: Redis cannot be reached for the TTL, or the key was deleted. Another instance may
-// start the same migration then. goose returns the loss with its other errors when it has ended: it matches redlock.ErrNotHeld.
+// start the same migration then. goose returns the loss with its other errors when it has ended: it matches redlock.ErrLost.
 // With [OnLoss], as above, goose is told at once: the statement that runs is cancelled, if the driver of the database can do that.
 // A migration in a transaction is rolled back then. Neither prevents that a statement which was sent before takes effect
 // afterwards. Where that matters, migrations have to be such that a second run fails or does nothing, for example in a transaction with

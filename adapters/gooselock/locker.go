@@ -32,7 +32,7 @@ type options struct {
 }
 
 // OnLoss sets the function that is told, while goose works, that the lock was found lost. The error is that of redlock.Lock.Err:
-// redlock.ErrLost or redlock.ErrExpired. f must not block. The default, also for nil, does nothing: Unlock returns the loss in any
+// redlock.ErrExpired or redlock.ErrGone. f must not block. The default, also for nil, does nothing: Unlock returns the loss in any
 // case. The cancel function of context.WithCancelCause is one that stops goose.
 func OnLoss(f func(error)) Option { return option(func(o *options) { o.onLoss = f }) }
 
@@ -104,7 +104,7 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 }
 
 // Unlock implements [lock.Locker]. If the lock was lost while goose worked, so that another instance may have worked beside it, the
-// error matches redlock.ErrNotHeld, and goose returns it. A release that too few servers confirmed is no error: the lock was held
+// error matches redlock.ErrLost, and goose returns it. A release that too few servers confirmed is no error: the lock was held
 // until then, and is free after its TTL at the latest.
 func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error {
 	l.mu.Lock()

@@ -155,13 +155,13 @@ func TestLocker_ALossEndsTheMigrationAndIsAnErrorOfIt(t *testing.T) {
 	cluster.Steal(gooselock.NamePrefix + "shop")
 	select {
 	case err := <-ended:
-		require.ErrorIs(t, err, redlock.ErrLost)
+		require.ErrorIs(t, err, redlock.ErrGone)
 	case <-time.After(30 * time.Second):
 		cancel(nil)
 		require.Error(t, <-ended)
 		require.Fail(t, "the migration goes on after the loss")
 	}
-	require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
+	require.ErrorIs(t, context.Cause(ctx), redlock.ErrGone)
 }
 
 func TestLocker_ALossThatOnlyTheReleaseFindsIsAnErrorOfTheMigration(t *testing.T) {
@@ -204,7 +204,7 @@ func TestLocker_OfTwoProvidersThatShareItOneWorksAtATimeAlsoAfterALoss(t *testin
 		go func() { locked <- locker.Lock(t.Context(), nil) }()
 		synctest.Wait()
 		require.Empty(t, locked)
-		require.ErrorIs(t, locker.Unlock(t.Context(), nil), redlock.ErrLost)
+		require.ErrorIs(t, locker.Unlock(t.Context(), nil), redlock.ErrGone)
 		require.NoError(t, <-locked)
 		require.NoError(t, locker.Unlock(t.Context(), nil))
 	})

@@ -53,7 +53,7 @@
 // # Losses
 //
 // The lock may be lost while a migration runs: Redis cannot be reached for the TTL, or the key was deleted. Another instance may
-// start the same migration then. migrate returns the loss with its other errors when it has ended: it matches redlock.ErrNotHeld.
+// start the same migration then. migrate returns the loss with its other errors when it has ended: it matches redlock.ErrLost.
 // Then make a new migrate.Migrate, as the old one reports migrate.ErrLocked from then on.
 //
 // migrate cannot cancel a migration. But the [Driver] lets none begin after the loss, and [OnLoss] is told of it at once.

@@ -42,7 +42,7 @@ type options struct {
 func Wait(d time.Duration) Option { return option(func(o *options) { o.wait = d }) }
 
 // OnLoss sets the function that is told, while migrate works, that the lock was found lost. The error is that of redlock.Lock.Err:
-// redlock.ErrLost or redlock.ErrExpired. f must not block. The default, also for nil, does nothing: Unlock returns the loss in any
+// redlock.ErrExpired or redlock.ErrGone. f must not block. The default, also for nil, does nothing: Unlock returns the loss in any
 // case.
 func OnLoss(f func(error)) Option { return option(func(o *options) { o.onLoss = f }) }
 
@@ -151,7 +151,7 @@ func (d *Driver) Lock() error {
 }
 
 // Unlock releases the lock. If it was lost while migrate worked, so that another instance may have worked beside it, the error
-// matches redlock.ErrNotHeld, and migrate returns it. A migrate.Migrate does not work any more after an error of Unlock: each later call
+// matches redlock.ErrLost, and migrate returns it. A migrate.Migrate does not work any more after an error of Unlock: each later call
 // is migrate.ErrLocked. A release that too few servers confirmed is no error: the lock was held until then, and is free after its
 // TTL at the latest. Without a lock the error is database.ErrNotLocked.
 func (d *Driver) Unlock() error {

@@ -250,9 +250,9 @@ func TestDriver_ALossIsToldAndIsAnErrorOfTheMigration(t *testing.T) {
 	go func() { ended <- m.Up() }()
 	<-began
 	cluster.Steal(key)
-	require.ErrorIs(t, <-told, redlock.ErrLost)
+	require.ErrorIs(t, <-told, redlock.ErrGone)
 	close(resume)
-	require.ErrorIs(t, <-ended, redlock.ErrLost)
+	require.ErrorIs(t, <-ended, redlock.ErrGone)
 	version, dirty, err := inner.Version()
 	require.NoError(t, err)
 	require.False(t, dirty)

@@ -118,7 +118,7 @@ func TestExitCode_OfARoundIsThatOfItsOutcome(t *testing.T) {
 		"nodes down":                             {redlock.ErrNoQuorum, []error{noAnswer, noAnswer, noAnswer}, exitUnavailable},
 		"nodes down, and no TTL on another":      {redlock.ErrNoQuorum, []error{noAnswer, noAnswer, nodeerr.ErrNoExpiry}, exitUnavailable},
 		"data of another program":                {redlock.ErrForeign, slices.Repeat([]error{nodeerr.ErrForeign}, 5), exitUsage},
-		"lost, and foreign data on one":          {redlock.ErrLost, []error{nodeerr.ErrAbsent, nodeerr.ErrAbsent, nodeerr.ErrForeign}, exitLost},
+		"lost, and foreign data on one":          {redlock.ErrGone, []error{nodeerr.ErrAbsent, nodeerr.ErrAbsent, nodeerr.ErrForeign}, exitLost},
 		"a server under two names":               {redlock.ErrTaken, []error{nodeerr.ErrSameServer, nodeerr.ErrHeld, nodeerr.ErrHeld}, exitUsage},
 	} {
 		err := &redlock.QuorumError{Op: "acquire", Name: "name", Need: 3, Reason: test.reason, Nodes: make([]redlock.NodeError, 5)}

@@ -153,7 +153,7 @@ func (h *Held) AtLocked(now time.Time) quorum.Ending {
 		}
 		h.over.end()
 	}
-	lost := ending == quorum.Lost || ending == quorum.Expired && h.Lease.Holds() > 0 && !h.Lease.InGrace(now)
+	lost := ending == quorum.Gone || ending == quorum.Expired && h.Lease.Holds() > 0 && !h.Lease.InGrace(now)
 	if lost && h.Holder.awaited() {
 		h.engine.Events.Over(h, ending)
 	}

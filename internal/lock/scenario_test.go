@@ -360,7 +360,7 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 	}
 	if s.lease != nil && s.lease.At(s.now) != s.ended {
 		s.ended = s.lease.At(s.now)
-		said = append(said, map[quorum.Ending]string{quorum.Lost: "the lock is lost", quorum.Expired: "the lock has expired"}[s.ended])
+		said = append(said, map[quorum.Ending]string{quorum.Gone: "the lock is lost", quorum.Expired: "the lock has expired"}[s.ended])
 	}
 	return said
 }

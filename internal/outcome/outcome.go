@@ -23,7 +23,7 @@ const (
 	Canceled   = "canceled"
 	NotHeld    = "not_held"
 	Done       = "done"
-	Lost       = "lost"
+	Gone       = "gone"
 	Expired    = "expired"
 	Released   = "released"
 	Detached   = "detached"
@@ -83,8 +83,8 @@ func Extend(err error) string {
 	switch {
 	case err == nil:
 		return Done
-	case errors.Is(err, redlock.ErrLost):
-		return Lost
+	case errors.Is(err, redlock.ErrGone):
+		return Gone
 	case errors.Is(err, redlock.ErrExpired):
 		return Expired
 	case GaveUp(err) != nil:
@@ -119,8 +119,8 @@ func Round(err error) string {
 		return Foreign
 	case errors.Is(err, redlock.ErrTaken):
 		return Taken
-	case errors.Is(err, redlock.ErrLost):
-		return Lost
+	case errors.Is(err, redlock.ErrGone):
+		return Gone
 	case errors.Is(err, redlock.ErrNotHeld):
 		return NotHeld
 	case unanswered(err):
@@ -134,8 +134,8 @@ func End(e event.End) string {
 	switch {
 	case e.Detached:
 		return Detached
-	case errors.Is(e.Err, redlock.ErrLost):
-		return Lost
+	case errors.Is(e.Err, redlock.ErrGone):
+		return Gone
 	case errors.Is(e.Err, redlock.ErrExpired):
 		return Expired
 	}

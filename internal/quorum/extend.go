@@ -61,7 +61,7 @@ func (e *Extend) voted(clock Clock, node int, answer Answer) Actions {
 	}
 	actions := e.decide(clock)
 	e.lease.shown(clock, node, answer)
-	if !e.over && e.lease.ending == Lost { // by this answer, and earlier ones of other nodes
+	if !e.over && e.lease.ending == Gone { // by this answer, and earlier ones of other nodes
 		actions = e.conclude(Denied)
 	}
 	if e.outcome() == Done {
@@ -74,7 +74,7 @@ func (e *Extend) voted(clock Clock, node int, answer Answer) Actions {
 }
 
 // decide concludes the extension if its outcome is certain now. If it is Done, the deadline of the lease moves. If it
-// is Denied, the lease is Lost.
+// is Denied, the lease is Gone.
 func (e *Extend) decide(clock Clock) Actions {
 	if e.over {
 		return Actions{}
@@ -91,7 +91,7 @@ func (e *Extend) decide(clock Clock) Actions {
 	case outcome == Done: // the new TTL was used up before the old one
 		outcome = TooLate
 	case outcome == Denied:
-		e.lease.End(now, Lost)
+		e.lease.End(now, Gone)
 	}
 	return e.conclude(outcome)
 }

@@ -22,15 +22,15 @@ func TestExtend_Scenarios(t *testing.T) {
 			5, "0 yes; 1 no; 2 unsent; stop → no quorum; 3 yes; 4 unknown", quorum.NotEnded,
 		},
 		"keys that are gone are told from nodes that are, though it takes a wait": {
-			3, "0 unknown; 1 no; 2 no → denied", quorum.Lost,
+			3, "0 unknown; 1 no; 2 no → denied", quorum.Gone,
 		},
 		"a majority of the nodes that can be reached is none": {
 			5, "0 unsent; 1 yes; 2 unknown; 3 unknown → no quorum; 4 yes", quorum.NotEnded,
 		},
-		"a majority that had forgotten the key has lost it": {3, "0 recreated; 1 yes; 2 recreated → denied", quorum.Lost},
-		"together with those that answer no":                {3, "0 recreated; 1 no → denied; 2 yes", quorum.Lost},
+		"a majority that had forgotten the key has lost it": {3, "0 recreated; 1 yes; 2 recreated → denied", quorum.Gone},
+		"together with those that answer no":                {3, "0 recreated; 1 no → denied; 2 yes", quorum.Gone},
 		"also if nobody waits for the answers any more": {
-			3, "1 unsent; stop → no quorum; 0 recreated; 2 recreated", quorum.Lost,
+			3, "1 unsent; stop → no quorum; 0 recreated; 2 recreated", quorum.Gone,
 		},
 		"a minority that had forgotten it is none":              {3, "0 recreated; 1 unknown; 2 yes → no quorum", quorum.NotEnded},
 		"a server that had forgotten it under two names is one": {3, "0 recreated by a; 1 recreated by a; 2 yes by b → no quorum", quorum.NotEnded},
@@ -38,7 +38,7 @@ func TestExtend_Scenarios(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			lease := quorum.NewLease(tt.nodes, granted)
 			play(t, new(quorum.Extend).Begin(lease, longer), tt.story)
-			require.Equal(t, tt.want == quorum.Lost, lease.Leftovers(midway), "what was given has to be taken back")
+			require.Equal(t, tt.want == quorum.Gone, lease.Leftovers(midway), "what was given has to be taken back")
 			require.Equal(t, tt.want, lease.At(midway))
 		})
 	}
@@ -58,7 +58,7 @@ func TestExtend_OnlyItsOwnAnswersCount(t *testing.T) {
 }
 
 func TestExtend_ChangesNothingIfTheLeaseIsOver(t *testing.T) {
-	for how, want := range map[quorum.Ending]string{quorum.Released: "too late", quorum.Lost: "denied", quorum.Expired: "too late"} {
+	for how, want := range map[quorum.Ending]string{quorum.Released: "too late", quorum.Gone: "denied", quorum.Expired: "too late"} {
 		for _, event := range []string{"0 yes", "stop"} {
 			lease := quorum.NewLease(1, granted)
 			e := new(quorum.Extend).Begin(lease, longer)

@@ -32,7 +32,7 @@ func TestHandoff_DoesNotPassOnWhatIsNoLongerAsTheNodesGrantedIt(t *testing.T) {
 		ttl    time.Duration // that is asked for
 		may    bool
 	}{
-		"a lock that is lost":                   {func(l *quorum.Lease, _ *quorum.Handoff) { l.End(start, quorum.Lost) }, granted.TTL, false},
+		"a lock that is lost":                   {func(l *quorum.Lease, _ *quorum.Handoff) { l.End(start, quorum.Gone) }, granted.TTL, false},
 		"a lock of which the token is known":    {func(_ *quorum.Lease, h *quorum.Handoff) { h.Know() }, granted.TTL, false},
 		"a lock that may have got a longer TTL": {func(l *quorum.Lease, _ *quorum.Handoff) { try(l, of(start, more)) }, granted.TTL, false},
 		"a lock with too short a TTL":           {func(*quorum.Lease, *quorum.Handoff) {}, more, false},
@@ -90,9 +90,9 @@ func TestHandoff_GivesEachHolderAHoldOfItsOwn(t *testing.T) {
 	require.Equal(t, quorum.NotEnded, second.At(start))
 	require.Equal(t, 1, lease.Holds())
 
-	lease.End(start, quorum.Lost)
+	lease.End(start, quorum.Gone)
 	require.Equal(t, quorum.Released, first.At(start))
-	require.Equal(t, quorum.Lost, second.At(start))
+	require.Equal(t, quorum.Gone, second.At(start))
 	require.True(t, second.Leave(start))
-	require.Equal(t, quorum.Lost, second.At(start))
+	require.Equal(t, quorum.Gone, second.At(start))
 }

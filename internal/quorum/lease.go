@@ -11,7 +11,7 @@ type Ending uint8
 const (
 	NotEnded Ending = iota // the lease stands
 	Released               // the holder released it
-	Lost                   // the nodes no longer hold it
+	Gone                   // the nodes no longer hold it
 	Expired                // its deadline went by
 )
 
@@ -137,14 +137,14 @@ func (l *Lease) Holds() int { return int(l.holds) }
 // The keys stay until the grace is over: Leftovers returns false before.
 func (l *Lease) Leftovers(now time.Time) bool {
 	ending := l.At(now)
-	left := ending == Lost || ending == Expired && l.mayLast.After(l.Kept()) && !l.InGrace(now)
+	left := ending == Gone || ending == Expired && l.mayLast.After(l.Kept()) && !l.InGrace(now)
 	left, l.cleanedUp = left && !l.cleanedUp, l.cleanedUp || left
 	return left
 }
 
 // tooLate returns the outcome of an extension that fails because the lease is over.
 func (l *Lease) tooLate() Outcome {
-	if l.ending == Lost {
+	if l.ending == Gone {
 		return Denied
 	}
 	return TooLate

@@ -37,10 +37,10 @@ func TestLease_EndsOnceAndAsItFirstDid(t *testing.T) {
 		want quorum.Ending
 	}{
 		"given back":                 {start, quorum.Released, quorum.Released},
-		"gone":                       {start, quorum.Lost, quorum.Lost},
+		"gone":                       {start, quorum.Gone, quorum.Gone},
 		"given back in time":         {inTime, quorum.Released, quorum.Released},
 		"given back too late":        {deadline, quorum.Released, quorum.Expired},
-		"found gone too late":        {deadline, quorum.Lost, quorum.Expired},
+		"found gone too late":        {deadline, quorum.Gone, quorum.Expired},
 		"expired before its time":    {start, quorum.Expired, quorum.Expired},
 		"no ending is not an end":    {inTime, quorum.NotEnded, quorum.NotEnded},
 		"nor does it undo an expiry": {deadline, quorum.NotEnded, quorum.Expired},
@@ -50,7 +50,7 @@ func TestLease_EndsOnceAndAsItFirstDid(t *testing.T) {
 		if tt.want == quorum.NotEnded {
 			continue
 		}
-		for _, other := range []quorum.Ending{quorum.NotEnded, quorum.Released, quorum.Lost, quorum.Expired} {
+		for _, other := range []quorum.Ending{quorum.NotEnded, quorum.Released, quorum.Gone, quorum.Expired} {
 			require.Equal(t, tt.want, lease.End(start, other), name)
 		}
 		require.Equal(t, tt.want, lease.At(deadline), name)
@@ -129,7 +129,7 @@ func TestLease_HasLeftoversOnlyIfKeysMayOutliveIt(t *testing.T) {
 		"expired":                          {nothing, quorum.Expired, false},
 		"expired after a failed extension": {try, quorum.Expired, true},
 		"expired after an extension":       {extend, quorum.Expired, false},
-		"gone from the nodes":              {nothing, quorum.Lost, true},
+		"gone from the nodes":              {nothing, quorum.Gone, true},
 	} {
 		lease := quorum.NewLease(1, granted)
 		tt.before(lease, longer)
@@ -162,7 +162,7 @@ func TestLease_WithAGraceEndsThatLongBeforeAnotherCanHaveTheLock(t *testing.T) {
 		require.Equal(t, tt.exclusive, lease.Exclusive(tt.now), tt.now)
 		require.Equal(t, tt.inGrace, lease.InGrace(tt.now), tt.now)
 	}
-	for _, how := range []quorum.Ending{quorum.Lost, quorum.Released} {
+	for _, how := range []quorum.Ending{quorum.Gone, quorum.Released} {
 		lease := quorum.NewLease(1, withGrace)
 		lease.End(end.Add(-1), how)
 		require.False(t, lease.Exclusive(end), how)
@@ -187,7 +187,7 @@ func TestLease_HasNoLeftoversBeforeTheGraceIsOver(t *testing.T) {
 	require.True(t, lease.Leftovers(deadline))
 
 	lost := quorum.NewLease(1, withGrace)
-	lost.End(start, quorum.Lost)
+	lost.End(start, quorum.Gone)
 	require.True(t, lost.Leftovers(start), "a loss has no grace")
 }
 

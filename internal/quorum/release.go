@@ -24,7 +24,7 @@ type Release struct {
 func (r *Release) Begin(lease *Lease, now time.Time) *Release {
 	r.begin(lease.Nodes())
 	r.lease = lease
-	r.late = lease.ending == Lost || lease.ending == Expired && lease.extended() && !lease.Exclusive(now)
+	r.late = lease.ending == Gone || lease.ending == Expired && lease.extended() && !lease.Exclusive(now)
 	for i := range lease.Nodes() {
 		if !lease.MayHold(i) {
 			r.count(i, No, "")

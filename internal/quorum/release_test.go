@@ -75,7 +75,7 @@ func TestRelease_ALockThatIsOverWasNotHeldIfAnExtensionMayHaveSetItAgain(t *test
 		{quorum.Released, 3 * time.Second, quorum.Done, quorum.Done},
 		{quorum.Expired, 3*time.Second - 1, quorum.Done, quorum.Done},
 		{quorum.Expired, 3 * time.Second, quorum.Done, quorum.Denied},
-		{quorum.Lost, 3 * time.Second, quorum.Denied, quorum.Denied},
+		{quorum.Gone, 3 * time.Second, quorum.Denied, quorum.Denied},
 	} {
 		for extended, want := range map[bool]quorum.Outcome{false: tt.plain, true: tt.extended} {
 			lease := quorum.NewLease(1, withGrace)

@@ -111,7 +111,7 @@ func TestRenewal_IsTriedAgainEverSoonerAfterFailures(t *testing.T) {
 
 // A watchdog that goes on after a loss would create the key anew.
 func TestRenewal_EndsWithTheLease(t *testing.T) {
-	for _, how := range []quorum.Ending{quorum.Released, quorum.Lost, quorum.Expired} {
+	for _, how := range []quorum.Ending{quorum.Released, quorum.Gone, quorum.Expired} {
 		k := newRenewer(t, 0)
 		k.lease.End(start, how)
 		_, ok := k.next(quorum.Yes)

@@ -160,6 +160,6 @@ func (l *Lease) shown(clock Clock, node int, answer Answer) {
 		l.votes = nil
 	}
 	if held < Majority(l.Nodes()) {
-		l.End(clock.Now(), Lost)
+		l.End(clock.Now(), Gone)
 	}
 }

@@ -64,7 +64,7 @@ func live(t *testing.T, n int, story string) {
 				overdue = e
 			}
 		}
-		return map[quorum.Ending]string{quorum.NotEnded: "", quorum.Lost: "lost"}[lease.At(start)]
+		return map[quorum.Ending]string{quorum.NotEnded: "", quorum.Gone: "lost"}[lease.At(start)]
 	})
 }
 
@@ -136,10 +136,10 @@ func TestLease_IsLostWhenNoMajorityIsLeft(t *testing.T) {
 		for node := range n {
 			want := quorum.NotEnded
 			if n-(node+1) < majorityOf(n) {
-				want = quorum.Lost
+				want = quorum.Gone
 			}
 			require.Equal(t, want, observe(t, lease, node, quorum.No), "%d of %d nodes", node+1, n)
-			if want == quorum.Lost {
+			if want == quorum.Gone {
 				require.False(t, lease.Invalidated(instant(start), n-1), "there is nothing left to find out")
 				break
 			}
@@ -153,7 +153,7 @@ func TestLease_IsLostInTheMiddleOfAnExtension(t *testing.T) {
 	require.Equal(t, quorum.NotEnded, observe(t, lease, 0, quorum.No))
 	e := new(quorum.Extend).Begin(lease, granted)
 	require.Equal(t, quorum.Denied, e.Vote(instant(start), 1, quorum.No, "").Outcome)
-	require.Equal(t, quorum.Lost, lease.At(start))
+	require.Equal(t, quorum.Gone, lease.At(start))
 }
 
 // A server that pushes whatever is observed would be asked without end.
@@ -241,7 +241,7 @@ func TestLease_ALateAnswerEndsAnObservation(t *testing.T) {
 	require.False(t, lease.Late(instant(start), 0, quorum.No))
 	require.Equal(t, quorum.NotEnded, lease.At(start))
 	require.False(t, lease.Late(instant(start), 1, quorum.No))
-	require.Equal(t, quorum.Lost, lease.At(start))
+	require.Equal(t, quorum.Gone, lease.At(start))
 }
 
 // The danger: an acquire that is held up on its way to a node gets there when others of those that granted it have lost the key, and

@@ -54,7 +54,7 @@ func (e *Election) Campaign(ctx context.Context) (term *redlock.Lock, err error)
 // again. The context of lead ends with the term, and with ctx.
 //
 // If lead returns while the term lasts, Run ends the term and returns the error of lead, which may be nil. If Run finds
-// only at the end that the term was lost, the error matches [redlock.ErrNotHeld]. If nodes refuse the release at the
+// only at the end that the term was lost, the error matches [redlock.ErrLost]. If nodes refuse the release at the
 // end, Run returns [redlock.ErrNoQuorum] as [redlock.Locker.Do] does.
 //
 // If ctx ends while this process leads, Run waits for lead and returns its result. Otherwise it returns an error that
@@ -77,7 +77,7 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 		lost := false
 		led := func(ctx context.Context, term *redlock.Lock) error {
 			err := lead(ctx, term)
-			lost = errors.Is(term.Err(), redlock.ErrLost) || errors.Is(term.Err(), redlock.ErrExpired)
+			lost = errors.Is(term.Err(), redlock.ErrLost)
 			return err
 		}
 		if err := e.locker.Do(ctx, e.name, led, e.opts...); !lost || ctx.Err() != nil {

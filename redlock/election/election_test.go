@@ -98,7 +98,7 @@ func TestRun_CampaignsAgainWhenTheTermIsLost(t *testing.T) {
 		first := <-begun
 		release := cluster.Steal("leader")
 		cluster.Advance(10 * time.Second)
-		require.ErrorIs(t, <-lost, redlock.ErrLost)
+		require.ErrorIs(t, <-lost, redlock.ErrGone)
 		release()
 		require.Greater(t, <-begun, first)
 		cancel()
@@ -135,7 +135,7 @@ func TestRun_ReturnsTheLossOfAnotherLock(t *testing.T) {
 				return ctx.Err()
 			})
 		})
-		require.ErrorIs(t, err, redlock.ErrLost)
+		require.ErrorIs(t, err, redlock.ErrGone)
 		require.Equal(t, 1, times)
 	})
 }

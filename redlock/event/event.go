@@ -125,7 +125,7 @@ type End struct {
 	Kind    string        // of the lock, as in its Acquire
 	Start   time.Time     // when the lock was acquired
 	Held    time.Duration // from Start to the call of Unlock, or until the loss was noticed
-	// Err is ErrReleased, ErrLost or ErrExpired. After a loss it also has the last extension before it, if that failed, as
+	// Err is ErrReleased, ErrGone or ErrExpired. After a loss it also has the last extension before it, if that failed, as
 	// the error of Lock.Err does.
 	Err error
 	// Detached means that Detach ended the lock for this process. Then Err is ErrReleased, and the nodes still hold the

@@ -85,7 +85,7 @@ func TestShared_ReadersShareALockThatKeepsWritersOut(t *testing.T) {
 		require.NoError(t, lost.Err())
 		cluster.Steal("name")
 		cluster.Advance(10 * time.Second)
-		require.ErrorIs(t, lost.Err(), redlock.ErrLost)
+		require.ErrorIs(t, lost.Err(), redlock.ErrGone)
 	})
 }
 
@@ -128,7 +128,7 @@ func TestSlots_AreTakenByAsManyAsThereAre(t *testing.T) {
 		lost := slot(one, redlock.RenewFor(redlock.NoLimit))
 		cluster.Steal("name")
 		cluster.Advance(10 * time.Second)
-		require.ErrorIs(t, lost.Err(), redlock.ErrLost)
+		require.ErrorIs(t, lost.Err(), redlock.ErrGone)
 	})
 }
 
@@ -170,7 +170,7 @@ func TestForceUnlock_FreesTheLock(t *testing.T) {
 		require.Equal(t, lock.Token(), removed.Token)
 		take(t, locker, "name")
 		cluster.Advance(10 * time.Second / 3)
-		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+		require.ErrorIs(t, lock.Err(), redlock.ErrGone)
 	})
 }
 

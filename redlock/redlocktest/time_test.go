@@ -107,10 +107,10 @@ func TestAdvance_MayBeCalledWhereTheLockIsHeld(t *testing.T) {
 			require.NoError(t, ctx.Err())
 			cluster.Delete("name")
 			cluster.Advance(10 * time.Second)
-			require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
+			require.ErrorIs(t, context.Cause(ctx), redlock.ErrGone)
 			return nil
 		})
-		require.ErrorIs(t, err, redlock.ErrLost)
+		require.ErrorIs(t, err, redlock.ErrGone)
 	})
 }
 

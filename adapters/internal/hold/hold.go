@@ -33,7 +33,7 @@ func OnLoss(lock *redlock.Lock, f func(error)) {
 	}()
 }
 
-// Release is Unlock, whose error means that the lock was lost before: it matches redlock.ErrNotHeld, unless Unlock was called before.
+// Release is Unlock, whose error means that the lock was lost before: it matches redlock.ErrLost, unless Unlock was called before.
 // A release that too few servers confirmed is no error: the lock was held until then.
 func Release(ctx context.Context, lock *redlock.Lock) error {
 	over := lock.Err()

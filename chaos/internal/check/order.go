@@ -39,7 +39,7 @@ func (l *lock) order() {
 
 // named are the results that calls may have.
 var named = map[string]bool{
-	"": true, history.Taken: true, history.NoQuorum: true, history.Canceled: true, history.NotHeld: true, history.Lost: true,
+	"": true, history.Taken: true, history.NoQuorum: true, history.Canceled: true, history.NotHeld: true, history.Gone: true,
 	history.Expired: true, history.Released: true, history.Foreign: true, history.Closed: true, history.Stale: true, history.Unknown: true,
 }
 

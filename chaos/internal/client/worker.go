@@ -309,8 +309,8 @@ func (w *Worker) textOf(ctx context.Context, err error) string {
 		return history.Stale
 	case errors.Is(err, redlock.ErrReleased):
 		return history.Released
-	case errors.Is(err, redlock.ErrLost):
-		return history.Lost
+	case errors.Is(err, redlock.ErrGone):
+		return history.Gone
 	case errors.Is(err, redlock.ErrExpired):
 		return history.Expired
 	case errors.Is(err, redlock.ErrNotHeld):

@@ -68,8 +68,8 @@ const (
 	Taken    = "taken"
 	NoQuorum = "no quorum"
 	Canceled = "canceled" // the caller's context has ended
-	NotHeld  = "not held" // also ErrLost, ErrExpired and ErrReleased of an Unlock
-	Lost     = "lost"
+	NotHeld  = "not held" // also ErrGone, ErrExpired and ErrReleased of an Unlock
+	Gone     = "gone"
 	Expired  = "expired"
 	Released = "released"
 	Foreign  = "foreign"

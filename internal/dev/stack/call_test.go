@@ -234,7 +234,7 @@ func (c *client) detach(h *held, s step) {
 		return err
 	})
 	if err != nil {
-		if h.lock.Err() == nil || !isOneOf(err, redlock.ErrReleased, redlock.ErrExpired, redlock.ErrLost) {
+		if h.lock.Err() == nil || !isOneOf(err, redlock.ErrReleased, redlock.ErrExpired, redlock.ErrGone) {
 			c.run.violate("%v: Detach of %s: %v", c, h.token, err)
 		}
 		return
@@ -309,7 +309,7 @@ func (c *client) do(name string, s step) {
 		c.run.count("done")
 	case c.run.plan.calm() && c.healthy():
 		c.run.violate("%v: Do returned %v, with nothing in its way", c, err)
-	case !isOneOf(err, redlock.ErrNotHeld, redlock.ErrLost, redlock.ErrExpired, redlock.ErrNoQuorum):
+	case !isOneOf(err, redlock.ErrNotHeld, redlock.ErrGone, redlock.ErrExpired, redlock.ErrNoQuorum):
 		c.run.violate("%v: Do returned %v", c, err)
 	case errors.Is(err, redlock.ErrNoQuorum) && !isOneOf(err, nodeerr.ErrClosed, nodeerr.ErrProtocol) && !errors.As(err, new(*nodeerr.ServerError)):
 		c.run.violate("%v: Do returned %v, though its nodes are open and nothing was refused", c, err)

@@ -184,7 +184,7 @@ func (h *held) checkExtend(ctx context.Context, err error, late bool, before, as
 		if !c.closing.Load() {
 			r.violate("Extend of %s before Close: %v", h.token, err)
 		}
-	case errors.Is(err, redlock.ErrLost):
+	case errors.Is(err, redlock.ErrGone):
 		if !r.plan.forgetful && !errors.Is(err, redlock.ErrReleased) && h.unlocks.Load() == 0 && time.Now().Before(before) {
 			r.violate("%s was lost, and no server forgot it", h.token)
 		}
@@ -218,7 +218,7 @@ func (h *held) checkUnlock(err error, wasHeld, inTime bool) {
 	case errors.Is(err, redlock.ErrNotHeld) && quorumError == nil:
 		// It was over before, and an extension that had begun by then may have made what the nodes let go of now.
 		extended := h.extends.Load() > 0 || h.client.plan.handoff > 0 // perhaps for another holder
-		over := errors.Is(err, redlock.ErrExpired) && !inTime || extended && errors.Is(err, redlock.ErrLost) && r.plan.forgetful
+		over := errors.Is(err, redlock.ErrExpired) && !inTime || extended && errors.Is(err, redlock.ErrGone) && r.plan.forgetful
 		if released := again && errors.Is(err, redlock.ErrReleased); !over && !released {
 			r.violate("the first Unlock of %s: %v", h.token, err)
 		}

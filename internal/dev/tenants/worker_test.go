@@ -42,7 +42,7 @@ func (w *world) takesOnAll(m *member, name string) bool {
 // decent checks an error that any call may return: whatever is the matter, it says so.
 func (w *world) decent(what string, err error) {
 	known := []error{
-		redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrNotHeld, redlock.ErrLost, redlock.ErrExpired, redlock.ErrReleased,
+		redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrNotHeld, redlock.ErrGone, redlock.ErrExpired, redlock.ErrReleased,
 		redlock.ErrForeign, context.DeadlineExceeded, context.Canceled,
 	}
 	if err == nil {

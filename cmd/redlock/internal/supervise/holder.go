@@ -157,7 +157,7 @@ func (h *holder) validity() time.Duration { return h.lock.Remaining() + h.Grace(
 
 // reasonOf says what has become of the lock.
 func reasonOf(err error) string {
-	if errors.Is(err, redlock.ErrLost) || errors.Is(err, redlock.ErrNotHeld) {
+	if errors.Is(err, redlock.ErrNotHeld) {
 		return "the nodes do not hold it any more: it was deleted, or the servers have forgotten it"
 	}
 	return display.Error(err)
