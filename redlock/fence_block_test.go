@@ -20,17 +20,17 @@ func TestFence_BlocksLieAboveAllNumbersBefore(t *testing.T) {
 		seed := rand.Uint64()
 		t.Log("seed", seed)
 		random := rand.New(rand.NewPCG(seed, 0))
-		lockers := []*redlock.Locker{c.locker(redlock.WithFencing()), c.locker(redlock.WithFencing())}
+		lockers := []*redlock.Locker{c.locker(redlock.WithFencing(), handsOn), c.locker(redlock.WithFencing(), handsOn)}
 		last := uint64(0)
 		for i := range 60 {
 			block := []uint64{0, 1, 2, 10, form.MaxBlock}[random.IntN(5)]
 			lock := take(t, lockers[random.IntN(2)], "name", redlock.Block(block))
 			first := lock.Fence()
 			require.Greater(t, first, last, "round %d, a block of %d", i, block)
-			require.NotEmpty(t, lock.Token())
-			last = lock.Fence()
+			state := inspect(t, lockers[0], "name")
+			last = state.Fence
 			require.Equal(t, max(1, block), last-first+1)
-			c.eventuallyFenced(lock)
+			c.eventuallyNumbered("name", state.Token, last)
 			if random.IntN(2) == 0 {
 				require.NoError(t, lock.Extend(t.Context(), 2*long))
 			}

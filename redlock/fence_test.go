@@ -36,14 +36,20 @@ func (c *cluster) counter(i int, name string) uint64 {
 // as far.
 func (c *cluster) eventuallyFenced(lock *redlock.Lock) {
 	c.tb.Helper()
+	c.eventuallyNumbered(lock.Name(), lock.Token(), lock.Fence())
+}
+
+// eventuallyNumbered is eventuallyFenced for a token and the number that the nodes hold with it.
+func (c *cluster) eventuallyNumbered(name, token string, number uint64) {
+	c.tb.Helper()
 	c.each(func(i int) {
-		eventually(c.tb, func() bool { return strings.HasPrefix(c.value(i, lock.Name()), lock.Token()+"|") }, "server %d", i)
+		eventually(c.tb, func() bool { return strings.HasPrefix(c.value(i, name), token+"|") }, "server %d", i)
 	})
 	majority := len(c.servers)/2 + 1
-	require.GreaterOrEqual(c.tb, c.holding(lock.Name(), fenced(lock)), majority)
+	require.GreaterOrEqual(c.tb, c.holding(name, fmt.Sprintf("%s|%d", token, number)), majority)
 	reached := 0
 	for i := range c.servers {
-		if c.counter(i, lock.Name()) >= lock.Fence() {
+		if c.counter(i, name) >= number {
 			reached++
 		}
 	}

@@ -90,6 +90,7 @@ func TestLocalHandoff_AnEarlierHolderHasNoEffectOnThePresentOne(t *testing.T) {
 		require.ErrorIs(t, first.Err(), redlock.ErrReleased)
 		require.Zero(t, first.Remaining())
 		require.Empty(t, first.Token(), "it is that of another")
+		require.Empty(t, second.Token(), "it may become that of another")
 		require.ErrorIs(t, first.Extend(t.Context(), 2*long), redlock.ErrReleased)
 		require.ErrorIs(t, errOf(first.Detach(t.Context())), redlock.ErrReleased)
 		for range 2 {
@@ -123,7 +124,6 @@ func TestLocalHandoff_ReleasesTheLockIfItMayNotBePassedOn(t *testing.T) {
 			holder: opts{half}, waiter: opts{quarter},
 			change: func(_ *testing.T, _ *redlock.Lock, fake *clocktest.Fake) { fake.Advance(long / 8) },
 		},
-		"if its token is known":                            {change: func(t *testing.T, lock *redlock.Lock, _ *clocktest.Fake) { require.NotEmpty(t, lock.Token()) }},
 		"if the waiter wants it for longer":                {waiter: opts{redlock.TTL(long + time.Second)}},
 		"but if it wants it for less":                      {waiter: opts{redlock.TTL(long - time.Second)}, handed: true},
 		"if the waiter has other metadata":                 {holder: opts{this}, waiter: opts{that}},
@@ -152,7 +152,7 @@ func TestLocalHandoff_ReleasesTheLockIfItMayNotBePassedOn(t *testing.T) {
 		}
 		lock = won(t, waiter)
 		require.LessOrEqual(t, lock.Remaining(), cmp.Or(tt.most, 2*long))
-		require.Equal(t, tt.handed, lock.Token() == token)
+		require.Equal(t, tt.handed, c.common("name") == token)
 		unlock(t, lock)
 	})
 }
@@ -335,11 +335,10 @@ func TestLocalHandoff_NumbersRiseFromHandToHandAndAcrossLockers(t *testing.T) {
 		higher(lock)
 		state := inspect(t, locker, "name")
 		require.Greater(t, state.Fence, last, "the last of the block")
-		require.Equal(t, state.Token, lock.Token())
-		require.Equal(t, state.Fence, lock.Fence(), "once the token is known")
-		higher(lock)
-		attached := got(other.Attach(t.Context(), "name", lock.Token()))(t)
-		require.Equal(t, lock.Fence(), attached.Fence())
+		require.Empty(t, lock.Token(), "an earlier holder has had it")
+		attached := got(other.Attach(t.Context(), "name", state.Token))(t)
+		require.Equal(t, state.Fence, attached.Fence())
+		higher(attached)
 		unlock(t, lock)
 		for _, by := range []*redlock.Locker{other, locker} {
 			lock := waits(t, by, "name")
@@ -355,7 +354,7 @@ func TestLocalHandoff_GivesNoFencingTokensWithoutFencing(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker, seen := c.observed(handsOn)
 		lock, waiters := lineUp(t, locker, 4)
-		require.NotEmpty(t, lock.Token(), "so that a round follows, behind which others wait")
+		require.NoError(t, lock.Extend(t.Context(), 2*long), "so that a round follows, behind which others wait")
 		for _, waiter := range waiters {
 			unlock(t, lock)
 			lock = won(t, waiter)
@@ -473,7 +472,7 @@ func TestLocalHandoff_NoTwoHoldALockWhateverBecomesOfThoseWhoWait(t *testing.T) 
 							_ = lock.Extend(t.Context(), long)
 						}
 						if rand.IntN(16) == 0 {
-							_ = lock.Token()
+							_ = lock.Extend(t.Context(), 2*long)
 						}
 						inside.Unlock()
 						assert.NoError(t, lock.Unlock(t.Context()))

@@ -27,26 +27,19 @@ func (l *Lock) Name() string { return l.locker.nameOf(l.held.Name.Key()) }
 // The nodes hold it under the lock's key: the token alone, or with [WithFencing] token|number. It is not the fencing
 // token, which is the number: see Fence.
 //
-// After a call of Token, Unlock releases the lock and does not hand it off ([WithLocalHandoff]). When a lock was handed
-// off, Token returns "" to the holders before.
+// With [WithLocalHandoff] a lock may pass from holder to holder with its token. Token returns "" for such a lock:
+// another process that used the token would meet a later holder. [Lock.Detach] returns the token.
 func (l *Lock) Token() string {
-	h := l.held
-	h.Enter()
-	defer h.Exit()
-	if !l.hold.Current() {
+	if l.held.Lease.HandsOff() {
 		return ""
 	}
-	h.Lease.Know()
-	l.holder.Fence = h.Lease.Fence()
-	return h.Lease.ID().Token
+	return l.held.Lease.ID().Token
 }
 
 // Fence returns the lock's fencing token, a number from 1 to below 2^53. It is higher than the number of every earlier
 // holder, and lower than the number of every later one, if all of them use [WithFencing]. It is 0 without WithFencing,
 // and for [Shared] and [Slots]. The protected resource must reject a fencing token that is lower than the highest it
 // has accepted, see package redlock/fence.
-//
-// With [WithLocalHandoff] Token may raise the number: call Token first, then Fence.
 func (l *Lock) Fence() uint64 {
 	l.held.Enter()
 	defer l.held.Exit()

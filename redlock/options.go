@@ -168,12 +168,12 @@ func WithHeal(after time.Duration) Option {
 //   - the waiter asked for a longer [TTL], other [Metadata], another [Grace], or a [RenewFor] that is shorter than the
 //     lock may last;
 //   - the lock was extended by more than its TTL ([Lock.Extend]);
-//   - somebody has asked for its [Lock.Token], it came from [Locker.Attach], or it or the waiter has a [TokenSource];
+//   - it came from [Locker.Attach], or it or the waiter has a [TokenSource];
 //   - its block of fencing tokens is used up ([WithFencing]). While several calls wait, a round reserves a block: about
 //     one number for every two microseconds that rounds take, and at most 4096. Each holder gets the next number.
 //
-// Each holder has a Lock of its own, and calls of an earlier holder on its Lock have no effect on it. If the lock is
-// lost, the Lock of the present holder ends. The nodes, and so [Locker.Inspect], know one holder: its token and its
+// Each holder has a Lock of its own, and calls of an earlier holder on its Lock have no effect on it. [Lock.Token] is
+// "", because later holders have the same token. [Lock.Detach] returns it. If the lock is lost, the Lock of the present holder ends. The nodes, and so [Locker.Inspect], know one holder: its token and its
 // fencing token stand for the whole block.
 func WithLocalHandoff(max time.Duration) Option {
 	return option(func(c *config) { c.settings.Pace.Handoff = max })

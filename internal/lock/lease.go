@@ -41,11 +41,8 @@ func (l *Lease) begin(n *Name, id form.ID, w *Want, lease quorum.Lease, block ui
 	}
 	l.Lease, l.name, l.next, l.to, l.token, l.number, l.holder = lease, n, n.leases, to, id.Token, id.Number, w
 	n.leases = l
-	if !l.shared() && (n.rules.Pace.Handoff > 0 || block > 1) {
+	if !l.shared() && !w.Kept && n.rules.Pace.Handoff > 0 {
 		l.handoff = quorum.NewHandoff(&l.Lease, n.rules.Pace.Handoff, id.Number, block)
-	}
-	if w.Kept {
-		l.Know()
 	}
 	if w.Renewed {
 		l.Renew(l.Start(), w)
@@ -93,12 +90,8 @@ func (l *Lease) Acquiring() wire.Receiver {
 	return l.acquire.to
 }
 
-// Know records that a caller knows the token. From then on the lock is not handed off.
-func (l *Lease) Know() {
-	if l.handoff != nil {
-		l.handoff.Know()
-	}
-}
+// HandsOff reports whether the lock may be handed off, so that several holders have its token one after the other.
+func (l *Lease) HandsOff() bool { return l.handoff != nil }
 
 // To returns the receiver of the replies to the commands that the lease sends.
 func (l *Lease) To() wire.Receiver { return l.to }

@@ -11,11 +11,9 @@ import "time"
 type Handoff struct {
 	lease *Lease
 	ttl   time.Duration // the TTL that the nodes granted
-	// From until on the lock is not handed off. Zero means that it never is, because somebody else may rely on the token,
-	// or release the keys that hold it.
-	until time.Time
-	fence uint64 // the fencing token of the present holder. 0 means that it has none.
-	last  uint64 // the last number of the block
+	until time.Time     // from then on the lock is not handed off
+	fence uint64        // the fencing token of the present holder. 0 means that it has none.
+	last  uint64        // the last number of the block
 }
 
 // handoffShare is the divisor of the validity that gives the longest time for which a lock goes from hand to hand.
@@ -23,26 +21,23 @@ const handoffShare = 4
 
 // NewHandoff begins with the holder that the nodes granted the lease to. most is for how long after the start of that
 // round the lock may be handed off. A most of 0 means never. fence is the last of the numbers that were granted with
-// the lease. A fence of 0 means that there are none. block is how many they are. A block of 0 means one.
+// the lease. A fence of 0 means that there are none. block is how many they are. A block of 0 means one. NewHandoff
+// returns nil for a lock that was attached: somebody else may rely on its token, or release the keys that hold it.
 func NewHandoff(lease *Lease, most time.Duration, fence, block uint64) *Handoff {
+	if lease.extended() { // the lock was attached
+		return nil
+	}
 	from := lease.grant.Start // the start of the round in which the nodes granted it
 	h := &Handoff{lease: lease, ttl: lease.grant.TTL, fence: fence, last: fence}
 	h.until = from.Add(min(most, lease.Deadline().Sub(from)/handoffShare))
 	if fence > 0 && block > 1 {
 		h.fence -= block - 1
 	}
-	if lease.extended() { // the lock was attached: somebody else had it
-		h.Know()
-	}
 	return h
 }
 
 // Fence returns the fencing token of the present holder.
 func (h *Handoff) Fence() uint64 { return h.fence }
-
-// Know records that the present holder has asked for the token, so the lock is no longer handed off. From now on the
-// holder's fencing token is the number that the nodes hold with the token.
-func (h *Handoff) Know() { h.until, h.fence = time.Time{}, h.last }
 
 // May reports whether the lock may be handed off to a call that asks for a TTL of ttl.
 func (h *Handoff) May(now time.Time, ttl time.Duration) bool {

@@ -33,7 +33,6 @@ func TestHandoff_DoesNotPassOnWhatIsNoLongerAsTheNodesGrantedIt(t *testing.T) {
 		may    bool
 	}{
 		"a lock that is lost":                   {func(l *quorum.Lease, _ *quorum.Handoff) { l.End(start, quorum.Gone) }, granted.TTL, false},
-		"a lock of which the token is known":    {func(_ *quorum.Lease, h *quorum.Handoff) { h.Know() }, granted.TTL, false},
 		"a lock that may have got a longer TTL": {func(l *quorum.Lease, _ *quorum.Handoff) { try(l, of(start, more)) }, granted.TTL, false},
 		"a lock with too short a TTL":           {func(*quorum.Lease, *quorum.Handoff) {}, more, false},
 		"but what was renewed is":               {func(l *quorum.Lease, _ *quorum.Handoff) { extend(l, granted) }, granted.TTL, true},
@@ -49,9 +48,7 @@ func TestHandoff_DoesNotPassOnWhatIsNoLongerAsTheNodesGrantedIt(t *testing.T) {
 	attached := quorum.NewAttach(1, quorum.Grant{Start: start, Drift: granted.Drift})
 	attached.Observed(instant(start), 0, quorum.Yes, 0, granted.TTL, "")
 	lease := attached.Lease(0)
-	h := quorum.NewHandoff(&lease, handoffMax, 100, 3)
-	require.False(t, h.May(start, granted.TTL), "somebody else knows the token of an attached lock")
-	require.EqualValues(t, 100, h.Fence(), "that which the nodes hold")
+	require.Nil(t, quorum.NewHandoff(&lease, handoffMax, 100, 3), "somebody else knows the token of an attached lock")
 }
 
 func TestHandoff_GivesEachHolderANumberOfTheBlock(t *testing.T) {
@@ -73,9 +70,6 @@ func TestHandoff_GivesEachHolderANumberOfTheBlock(t *testing.T) {
 	plain := quorum.NewHandoff(lease, handoffMax, 0, 3)
 	plain.HandOff()
 	require.Zero(t, plain.Fence(), "without fencing there is no number, whatever was asked for")
-	known := quorum.NewHandoff(lease, handoffMax, 100, 3)
-	known.Know()
-	require.EqualValues(t, 100, known.Fence(), "that which the nodes hold")
 }
 
 func TestHandoff_GivesEachHolderAHoldOfItsOwn(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 func (c *client) attach(s Step) {
 	var of *round
 	for _, o := range c.clients {
-		if r := o.last; o != c && r != nil && r.key == key(s.Name) && (of == nil || of.sent < r.sent) {
+		if r := o.last; o != c && r != nil && r.key == key(s.Name) && r.shown() && (of == nil || of.sent < r.sent) {
 			of = r
 		}
 	}
@@ -24,10 +24,15 @@ func (c *client) attach(s Step) {
 	}
 }
 
+// shown reports whether another client may know the token of a round. A client that hands locks off shows none that a
+// later holder may have too, unless its process is gone.
+func (r *round) shown() bool {
+	return r.detached || r.kind.Several() || r.client.plan.Handoff == 0 || r.client.dead
+}
+
 // attachTo takes up a lock. then is passed it, if that has succeeded.
 func (c *client) attachTo(of *round, auto bool, then func(*held)) {
 	c.log("client %d: attach to %s", c.number, of.token)
-	of.client.tell(of)
 	began := c.now
 	longest := cmp.Or(c.plan.Guard, 2*time.Hour) // that anybody may ask for
 	a := lock.NewAttach(len(c.lines), form.ID{Key: of.key, Token: of.token}, c.grant(0), longest)
@@ -93,9 +98,8 @@ func (k *held) detach(then time.Duration) {
 		return
 	}
 	c.log("client %d detaches from %v", c.number, k)
-	k.know()
 	acts := k.lock.Detach(nil, &k.lease, &k.holds[0])
-	k.detached, k.at = true, c.now
+	k.detached, k.of.detached, k.at = true, true, c.now
 	for i := range c.lines {
 		if k.of.Answer(i) == quorum.Unknown {
 			k.of.silent = append(k.of.silent, i)

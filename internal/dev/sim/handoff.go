@@ -37,7 +37,7 @@ func (c *client) pass(k *held, hold *quorum.Hold) bool {
 	c.check(!k.passed && k.lease.At(now) == quorum.NotEnded, "only a lock that is held is handed off", "client %d: %v", c.number, k)
 	c.check(now.Sub(k.of.Grant().Start) < min(c.plan.Handoff, k.of.Grant().TTL/4), "a lock goes from hand to hand for a bounded time",
 		"client %d: %v after %v", c.number, k, now.Sub(k.of.Grant().Start))
-	c.check(!k.of.known, "a lock of which the token is known is not handed off", "client %d: %v", c.number, k)
+	c.check(!k.of.detached, "a lock that its holder has left to another is not handed off", "client %d: %v", c.number, k)
 	c.check(w.TTL <= k.of.Grant().TTL && k.lease.Longest() <= k.of.Grant().TTL, "a lock that is handed off has the TTL that was asked for",
 		"client %d: %v has %v, waiter %d asked for %v", c.number, k, k.lease.Longest(), w.number, w.TTL)
 	c.check(w.Grace == k.of.Grant().Grace, "a lock that is handed off has the grace that was asked for", "client %d: %v, waiter %d asked for %v", c.number, k, w.number, w.Grace)
@@ -93,26 +93,6 @@ func (k *held) checkTurn(w *waiter) {
 	kept := k.client.clock.Now().Sub(k.of.Grant().Start)
 	k.client.check(w.round == nil || kept < k.client.plan.Handoff, "a lock that was handed off for long goes to others first",
 		"client %d: waiter %d is the next, after %v", k.client.number, w.number, kept)
-}
-
-// tell has the present holder of a round's lock ask for the token.
-func (c *client) tell(of *round) {
-	of.known = true
-	for _, k := range c.locks {
-		if k.of == of && k.client == c && k == k.current && !k.unlocked && k.lease.At(c.clock.Now()) == quorum.NotEnded {
-			k.do(k.know)
-		}
-	}
-}
-
-// know records that the holder has asked for the token.
-func (k *held) know() {
-	k.of.known = true
-	k.lease.Know()
-	k.number = k.lease.Fence()
-	k.client.check(k.number == k.fence, "the number of a lock of which the token is known is that which the nodes hold",
-		"client %d: %v has %d, and the nodes %d", k.client.number, k, since(k.number), since(k.fence))
-	k.client.checkHolder(k)
 }
 
 // checkPassed holds the earlier holder's handle to what is left of it.

@@ -54,9 +54,6 @@ func (n *name) won(r *round, call *lock.Call) (k *held, acts []lock.Act) {
 	}
 	acts = n.lock.Won(nil, call, call.Want, r.acquire, &t.lease, t)
 	k = t.begin()
-	if r.known {
-		k.know()
-	}
 	c.checkWon(k)
 	c.wins[n.key]++
 	if k.fence > 0 {

@@ -15,40 +15,40 @@ import (
 type round struct {
 	*lock.Round
 	*name
-	acquire *lock.Acquire // the round, if that is what it is
-	verb    verb
-	renews  bool // it is a renewal
-	token   string
-	fenced  bool
-	kind    form.Kind
-	limit   uint16   // how many slots there are, if it is to have one
-	slots   []uint64 // slots[i] is 1 + the slot that node i has granted
-	highest uint64   // the highest fencing number that a node has granted
-	cleaned []int    // the nodes to which its release was sent when it was lost
-	passing bool     // it is of one of those who come and go
-	number  int
-	sent    time.Duration // true time at which it began
-	lock    *held         // what an extend or a release is for
-	before  time.Time     // its deadline when the extend began
-	yes     int           // nodes that had the key when the extend came
-	delayed []delay       // where and when an acquire has set its key after its outcome
-	unheard int           // nodes that the extend has given the key, whose answer the client has not got
-	raised  bool          // its token was put to nodes
-	barred  bool          // one of them did not take it
-	known   bool          // somebody else knows its token
-	upsets  int           // of the client when it began
-	first   bool          // it may have waited for the first connection to a node
-	onEnded func()        // called with the outcome
-	onAll   func()        // called when all nodes have answered, or have not in time
-	silent  []int         // nodes that had not answered when what it has won was left to another
-	late    []int         // and those of them that have granted it afterwards
-	unsure  bool          // and a node that has not said later whether it holds the token still
-	stopped bool          // the context ended
-	with    *together     // it is one of its rounds; nil means that it is alone
-	back    time.Duration // true time at which it was given back, as others of its call were not won
-	denied  bool          // a key without a TTL is in the way
-	outcome quorum.Outcome
-	over    time.Duration // true time at which the caller got the outcome
+	acquire  *lock.Acquire // the round, if that is what it is
+	verb     verb
+	renews   bool // it is a renewal
+	token    string
+	fenced   bool
+	kind     form.Kind
+	limit    uint16   // how many slots there are, if it is to have one
+	slots    []uint64 // slots[i] is 1 + the slot that node i has granted
+	highest  uint64   // the highest fencing number that a node has granted
+	cleaned  []int    // the nodes to which its release was sent when it was lost
+	passing  bool     // it is of one of those who come and go
+	number   int
+	sent     time.Duration // true time at which it began
+	lock     *held         // what an extend or a release is for
+	before   time.Time     // its deadline when the extend began
+	yes      int           // nodes that had the key when the extend came
+	delayed  []delay       // where and when an acquire has set its key after its outcome
+	unheard  int           // nodes that the extend has given the key, whose answer the client has not got
+	raised   bool          // its token was put to nodes
+	barred   bool          // one of them did not take it
+	detached bool          // its holder has left its lock to another client
+	upsets   int           // of the client when it began
+	first    bool          // it may have waited for the first connection to a node
+	onEnded  func()        // called with the outcome
+	onAll    func()        // called when all nodes have answered, or have not in time
+	silent   []int         // nodes that had not answered when what it has won was left to another
+	late     []int         // and those of them that have granted it afterwards
+	unsure   bool          // and a node that has not said later whether it holds the token still
+	stopped  bool          // the context ended
+	with     *together     // it is one of its rounds; nil means that it is alone
+	back     time.Duration // true time at which it was given back, as others of its call were not won
+	denied   bool          // a key without a TTL is in the way
+	outcome  quorum.Outcome
+	over     time.Duration // true time at which the caller got the outcome
 
 	// given is who has released the lock of an acquire, or cut it short on some nodes: of those that hold
 	// the same token nobody else can rely on it. nil is somebody who released it by force.
