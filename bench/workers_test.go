@@ -23,7 +23,7 @@ func openLockers(b *testing.B, addrs []string, n int, opts ...redlock.Option) []
 	for i, addr := range addrs {
 		urls[i] = "redis://" + addr
 	}
-	opts = append(opts, redlock.WithPoolOptions(pool.WithTimeout(ampleTimeout)))
+	opts = append(opts, pool.WithTimeout(ampleTimeout))
 	lockers := make([]*redlock.Locker, n)
 	for i := range lockers {
 		locker, err := redlock.Open(urls, opts...)

@@ -13,6 +13,8 @@ import (
 	"github.com/ory/dockertest/v3"
 	dc "github.com/ory/dockertest/v3/docker"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 const (
@@ -152,16 +154,16 @@ func (c *cluster) requireNoKey(t *testing.T) {
 }
 
 // requireOnAll waits until every node holds key with the value token.
-func (c *cluster) requireOnAll(t *testing.T, key, token string) {
+func (c *cluster) requireOnAll(t *testing.T, key string, token redlock.Token) {
 	t.Helper()
 	require.Eventually(t, func() bool { return c.holding(key, token) == len(c.nodes) }, settleBound, settleLook,
 		"a node does not hold %s", key)
 }
 
 // holding counts the nodes that hold key with the value token.
-func (c *cluster) holding(key, token string) (count int) {
+func (c *cluster) holding(key string, token redlock.Token) (count int) {
 	for _, n := range c.nodes {
-		if value, err := n.get(key); err == nil && value == token {
+		if value, err := n.get(key); err == nil && value == string(token) {
 			count++
 		}
 	}

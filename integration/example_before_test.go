@@ -97,7 +97,7 @@ func TestExampleBefore_RedsyncAndSetNXWaitForALocker(t *testing.T) {
 
 	lock, err := us.TryLock(t.Context(), "invoice-42")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return one.values(t, "invoice-42")[0] == lock.Token() }, settleBound, settleLook)
+	require.Eventually(t, func() bool { return one.values(t, "invoice-42")[0] == string(lock.Token()) }, settleBound, settleLook)
 	billed, err = billWithSetNX(t.Context(), one.conns[0])
 	require.NoError(t, err)
 	require.False(t, billed)

@@ -70,7 +70,7 @@ func lockers(t *testing.T, n int) (all []*redlock.Locker) {
 	t.Helper()
 	urls := testredis.URLs(testredis.Real(t, 3))
 	for range n {
-		locker, err := redlock.Open(urls, redlock.WithFencing(), redlock.WithPoolOptions(pool.WithTimeout(ampleTimeout)))
+		locker, err := redlock.Open(urls, redlock.WithFencing(), pool.WithTimeout(ampleTimeout))
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, locker.Close()) })
 		all = append(all, locker)

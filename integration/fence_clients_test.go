@@ -185,7 +185,7 @@ func TestRueidis_ItsOptionsMakeNodes(t *testing.T) {
 	t.Cleanup(client.Close)
 	require.Eventually(t, func() bool { // beyond the majority the answers come later
 		value, err := client.Do(t.Context(), client.B().Get().Key("invoice").Build()).ToString()
-		return err == nil && value == lock.Token()
+		return err == nil && value == string(lock.Token())
 	}, settleBound, settleLook)
 	require.NoError(t, lock.Unlock(t.Context()))
 }

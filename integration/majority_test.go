@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 func TestWithoutAMajorityTryLockNamesTheNodesThatAreAway(t *testing.T) {
@@ -89,7 +90,7 @@ func TestLockWaitsUntilTheNodesAreBack(t *testing.T) {
 	eachFailure(t, size, func(t *testing.T, c *cluster, f failure) {
 		ctx := bounded(t)
 		refused := make(refusals, 1)
-		us := c.connected(t, nodeTimeout, redlock.WithObserver(refused))
+		us := c.connected(t, nodeTimeout, redlock.WithObserver(refused, protocol.Rounds))
 		f.take(t, c, size)
 
 		won := make(chan *redlock.Lock, 1)
@@ -122,7 +123,7 @@ func TestLockWaitsUntilTheNodesAreBack(t *testing.T) {
 type refusals chan error
 
 func (r refusals) Observe(e event.Event) {
-	if v, ok := e.(event.Round); ok && v.Err != nil && v.Name == "job" {
+	if v, ok := e.(protocol.Round); ok && v.Err != nil && v.Name == "job" {
 		select {
 		case r <- v.Err:
 		default:

@@ -76,7 +76,7 @@ func TestMigrate_ALockThatIsHeldPassesFromRedsyncToUsAndBack(t *testing.T) {
 
 	mutex := them.NewMutex("theirs", redsync.WithExpiry(longTTL))
 	require.NoError(t, mutex.TryLockContext(ctx))
-	lock, err := us.Attach(ctx, "theirs", mutex.Value())
+	lock, err := us.Attach(ctx, "theirs", redlock.Token(mutex.Value()))
 	require.NoError(t, err)
 	require.NoError(t, lock.Extend(ctx, longTTL))
 	require.NoError(t, lock.Unlock(ctx))
@@ -85,11 +85,11 @@ func TestMigrate_ALockThatIsHeldPassesFromRedsyncToUsAndBack(t *testing.T) {
 	lock, err = us.TryLock(ctx, "ours")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { // a server that grants it later than it is released keeps the key
-		return !slices.ContainsFunc(s.values(t, "ours"), func(value string) bool { return value != lock.Token() })
+		return !slices.ContainsFunc(s.values(t, "ours"), func(value string) bool { return value != string(lock.Token()) })
 	}, settleBound, settleLook, "it is on every server")
 	token, err := lock.Detach(ctx)
 	require.NoError(t, err)
-	ok, err := them.NewMutex("ours", redsync.WithValue(token)).UnlockContext(ctx)
+	ok, err := them.NewMutex("ours", redsync.WithValue(string(token))).UnlockContext(ctx)
 	require.NoError(t, err)
 	require.True(t, ok)
 	s.requireNothing(t, "ours")

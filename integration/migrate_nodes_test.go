@@ -69,7 +69,7 @@ func TestMigrate_OldClientsAreExcludedByFencedLocksAndHaveNoNumber(t *testing.T)
 		last = lock.Fence()
 		require.Error(t, mutex.TryLockContext(ctx))
 		value := s.requireHeld(t, "job")
-		require.True(t, strings.HasPrefix(value, lock.Token()+"|"), value)
+		require.True(t, strings.HasPrefix(value, string(lock.Token())+"|"), value)
 		require.NoError(t, lock.Unlock(ctx))
 		s.requireNothing(t, "job")
 

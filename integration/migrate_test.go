@@ -18,6 +18,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // docs/migrating.md says of each scheme whether it may run beside Lockers. The tests in migrate_*_test.go are what it
@@ -61,8 +62,8 @@ func (s *oldServers) locker(t *testing.T, opts ...redlock.Option) *redlock.Locke
 	for i, addr := range s.addrs {
 		urls[i] = "redis://" + addr
 	}
-	ample := redlock.WithPoolOptions(pool.WithTimeout(ampleTimeout), pool.WithDialTimeout(ampleTimeout))
-	locker, err := redlock.Open(urls, append([]redlock.Option{redlock.TTL(longTTL), ample}, opts...)...)
+	opts = append([]redlock.Option{redlock.TTL(longTTL), pool.WithTimeout(ampleTimeout), pool.WithDialTimeout(ampleTimeout)}, opts...)
+	locker, err := redlock.Open(urls, opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, locker.Close()) })
 	return locker
@@ -100,11 +101,11 @@ func (s *oldServers) requireHeld(t *testing.T, key string) string {
 }
 
 // requireStays checks that a majority holds the value, for almost all of longTTL.
-func (s *oldServers) requireStays(t *testing.T, key, value string) {
+func (s *oldServers) requireStays(t *testing.T, key string, value redlock.Token) {
 	t.Helper()
-	require.Equal(t, value, s.requireHeld(t, key))
+	require.EqualValues(t, value, s.requireHeld(t, key))
 	for i, held := range s.values(t, key) {
-		if held == value {
+		if held == string(value) {
 			left, err := s.conns[i].PTTL(t.Context(), key).Result()
 			require.NoError(t, err)
 			require.Greater(t, left, longTTL-2*testBound, "the TTL has been shortened")
@@ -195,7 +196,7 @@ type rounds struct {
 }
 
 func (r *rounds) Observe(e event.Event) {
-	if v, ok := e.(event.Round); ok && v.Name == r.name && v.Op == "acquire" {
+	if v, ok := e.(protocol.Round); ok && v.Name == r.name && v.Op == "acquire" {
 		r.n.Add(1)
 	}
 }
@@ -205,7 +206,7 @@ func (r *rounds) Observe(e event.Event) {
 func requireSideBySide(t *testing.T, s *oldServers, old oldClient) {
 	ctx := bounded(t)
 	seen := &rounds{name: "theirs"}
-	us := s.locker(t, redlock.WithKeyPrefix(old.prefix), redlock.WithObserver(seen))
+	us := s.locker(t, redlock.WithKeyPrefix(old.prefix), redlock.WithObserver(seen, protocol.Rounds))
 	key := func(name string) string { return old.prefix + name }
 
 	t.Run("theirs first", func(t *testing.T) {
@@ -218,10 +219,10 @@ func requireSideBySide(t *testing.T, s *oldServers, old oldClient) {
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		require.NotErrorIs(t, err, redlock.ErrForeign)
 		require.NotErrorIs(t, err, nodeerr.ErrNoExpiry)
-		s.requireStays(t, key("theirs"), value)
+		s.requireStays(t, key("theirs"), redlock.Token(value))
 		if theirs.extend != nil {
 			require.True(t, theirs.extend(ctx))
-			s.requireStays(t, key("theirs"), value)
+			s.requireStays(t, key("theirs"), redlock.Token(value))
 		}
 
 		won := s.waitFor(ctx, t, us, "theirs")
@@ -249,7 +250,7 @@ func requireSideBySide(t *testing.T, s *oldServers, old oldClient) {
 		require.NotNil(t, theirs)
 		value := s.requireHeld(t, key("ours"))
 		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrNotHeld)
-		s.requireStays(t, key("ours"), value)
+		s.requireStays(t, key("ours"), redlock.Token(value))
 		theirs.release(ctx)
 		s.requireNothing(t, key("ours"))
 	})
@@ -269,7 +270,7 @@ func requireSideBySide(t *testing.T, s *oldServers, old oldClient) {
 		value := s.requireHeld(t, key("our end"))
 		require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
 		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrNotHeld)
-		s.requireStays(t, key("our end"), value)
+		s.requireStays(t, key("our end"), redlock.Token(value))
 		theirs.release(ctx)
 		s.requireNothing(t, key("our end"))
 	})

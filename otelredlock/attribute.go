@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/outcome"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // Attributes beside those of the semantic conventions. Durations are in seconds.
@@ -74,7 +74,7 @@ var answerErrors = []struct {
 
 // answerAttributes returns the attributes of an answer beside those of its command. An answer that the server gave is no error,
 // whatever it is; an error of the server is named by its code, such as READONLY.
-func answerAttributes(e event.Vote) []attribute.KeyValue {
+func answerAttributes(e protocol.Vote) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{keyNode.Int(e.Node), keyAnswer.String(e.Answer.String())}
 	if e.Err == nil {
 		return attrs
@@ -101,8 +101,8 @@ func answerAttributes(e event.Vote) []attribute.KeyValue {
 }
 
 // missing reports whether an answer is none: an error in the place of what the node was asked for.
-func missing(a event.Answer) bool {
-	return a != event.AnswerYes && a != event.AnswerNo && a != event.AnswerRecreated
+func missing(a protocol.Answer) bool {
+	return a != protocol.AnswerYes && a != protocol.AnswerNo && a != protocol.AnswerRecreated
 }
 
 // describe returns the text of an error of a call, which must not have the name of the lock.

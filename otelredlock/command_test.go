@@ -16,6 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // commands returns the spans of the commands of a call, in the order in which they ended.
@@ -118,15 +119,15 @@ func TestTrace_ACommandIsAnErrorIfTheNodeDidNotAnswerIt(t *testing.T) {
 	m := newTelemetry(t)
 	at := time.Now()
 	start := at.Add(-time.Second)
-	votes := []event.Vote{
-		{Answer: event.AnswerYes},
-		{Answer: event.AnswerNo, Err: nodeerr.ErrHeld},
-		{Answer: event.AnswerNo, Err: fmt.Errorf("%w: %w", nodeerr.ErrHeld, nodeerr.ErrNoExpiry)},
-		{Answer: event.AnswerNo, Err: nodeerr.ErrAbsent},
-		{Answer: event.AnswerRecreated, Err: nodeerr.ErrRecreated},
-		{Answer: event.AnswerUnknown, Err: nodeerr.ErrTimeout},
-		{Answer: event.AnswerUnknown, Err: fmt.Errorf("%w: %w", nodeerr.ErrBroken, net.ErrClosed)},
-		{Answer: event.AnswerRefused, Err: &nodeerr.ServerError{Code: "READONLY", Message: "READONLY You can't write"}},
+	votes := []protocol.Vote{
+		{Answer: protocol.AnswerYes},
+		{Answer: protocol.AnswerNo, Err: nodeerr.ErrHeld},
+		{Answer: protocol.AnswerNo, Err: fmt.Errorf("%w: %w", nodeerr.ErrHeld, nodeerr.ErrNoExpiry)},
+		{Answer: protocol.AnswerNo, Err: nodeerr.ErrAbsent},
+		{Answer: protocol.AnswerRecreated, Err: nodeerr.ErrRecreated},
+		{Answer: protocol.AnswerUnknown, Err: nodeerr.ErrTimeout},
+		{Answer: protocol.AnswerUnknown, Err: fmt.Errorf("%w: %w", nodeerr.ErrBroken, net.ErrClosed)},
+		{Answer: protocol.AnswerRefused, Err: &nodeerr.ServerError{Code: "READONLY", Message: "READONLY You can't write"}},
 	}
 	want := []struct {
 		status codes.Code

@@ -4,19 +4,19 @@
 //	...
 //	locker, err := redlock.Open(urls, redlock.WithObserver(observer))
 //
-// Without kinds of events, as here, WithObserver tells the Observer of all. A program that wants fewer events names the others.
+// Without groups of events, as here, the Observer is notified of all. A program that wants fewer events names the others.
 // event.Calls and event.Ends have to be among them, since the Observer keeps what belongs to a call, or to a held lock, until its
 // end. It keeps 131,072 calls and as many locks: with one call more it forgets those before, and with one lock more all calls and
-// locks, so that spans are incomplete and redlock.lock.held is too low. It comes to that without these kinds, or if a program holds
-// so many locks. Each span and metric needs some kinds:
+// locks, so that spans are incomplete and redlock.lock.held is too low. It comes to that without these groups, or if a program holds
+// so many locks. Each span and metric needs some groups:
 //   - event.Calls: the spans of calls, "redlock wait", the metrics redlock.acquire.* and redlock.extend.*, redlock.renewal.margin,
 //     redlock.unlock.duration and redlock.handoffs;
 //   - event.Ends: the span "redlock hold", redlock.lock.hold.duration and redlock.lock.losses; with event.Calls, the link of the span
 //     to its acquire, and its renewals;
 //   - event.Calls and event.Ends together: redlock.lock.held. With Calls alone it rises to the bound, falls to 0 and rises again;
-//   - event.Rounds: the metrics redlock.round.* and redlock.fence.raises; with event.Calls, the span events of rounds and fences;
-//   - event.Votes, the most events: redlock.node.duration; with event.Calls, the spans of commands and the span events of answers;
-//   - event.Turns: redlock.turns;
+//   - protocol.Rounds: the metrics redlock.round.* and redlock.fence.raises; with event.Calls, the span events of rounds and fences;
+//   - protocol.Votes, the most events: redlock.node.duration; with event.Calls, the spans of commands and the span events of answers;
+//   - protocol.Turns: redlock.turns;
 //   - event.Nodes: the other metrics redlock.node.*;
 //   - event.Keys: redlock.stuck_keys, redlock.healed_keys and redlock.forced_unlocks.
 //

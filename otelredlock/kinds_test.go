@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/otelredlock"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // unsampled is for tests with so many spans that they must not be kept.
@@ -18,12 +19,12 @@ func unsampled() otelredlock.Option {
 	return otelredlock.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())))
 }
 
-// The danger: WithObserver(observer, event.Votes) keeps each call for ever.
+// The danger: WithObserver(observer, protocol.Votes) keeps each call for ever.
 func TestObserver_ThatHearsOfNoEndsOfCallsKeepsABoundedNumberOfThem(t *testing.T) {
 	t.Parallel()
 	m := newTelemetry(t, unsampled())
 	for i := range uint64(otelredlock.KeepMost) + 10 {
-		m.observe(event.Vote{Call: i + 1, Op: event.OpAcquire, Addr: "a:1", Answer: event.AnswerYes})
+		m.observe(protocol.Vote{Call: i + 1, Op: event.OpAcquire, Addr: "a:1", Answer: protocol.AnswerYes})
 	}
 	calls, _, _ := m.observer.Kept()
 	require.Equal(t, 10, calls, "the others are forgotten")

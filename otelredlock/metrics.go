@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/outcome"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // Keys of attribute sets.
@@ -29,7 +30,7 @@ type (
 	answerKey struct {
 		addr      string
 		operation event.Op
-		answer    event.Answer
+		answer    protocol.Answer
 	}
 	endKey struct {
 		end  string
@@ -196,11 +197,11 @@ func (m *metrics) beginNode(ctx context.Context, addr string) {
 	}
 }
 
-func (m *metrics) voted(e event.Vote) {
+func (m *metrics) voted(e protocol.Vote) {
 	m.nodeDuration.Record(context.Background(), e.Took.Seconds(), m.answers.of(answerKey{e.Addr, e.Op, e.Answer}).record...)
 }
 
-func (m *metrics) decided(e event.Round) {
+func (m *metrics) decided(e protocol.Round) {
 	ctx := context.Background()
 	m.roundDuration.Record(ctx, e.Took.Seconds(), m.rounds.of(roundKey{e.Op, outcome.Round(e.Err)}).record...)
 	if e.Split {

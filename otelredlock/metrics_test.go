@@ -19,6 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 func TestMetrics_OfARealWorkload(t *testing.T) {
@@ -52,10 +53,10 @@ func TestMetrics_OfEveryEvent(t *testing.T) {
 	m := newTelemetry(t)
 	ctx, now := context.Background(), time.Now()
 	m.observe(
-		event.Round{Op: event.OpAcquire, Late: true, Err: redlock.ErrTaken, Split: true},
-		event.Vote{Op: event.OpUnlock, Late: true, Addr: "/run/redis.sock", Answer: event.AnswerRefused},
-		event.Raise{Addr: "a:1"},
-		event.Turn{Received: true},
+		protocol.Round{Op: event.OpAcquire, Late: true, Err: redlock.ErrTaken, Split: true},
+		protocol.Vote{Op: event.OpUnlock, Late: true, Addr: "/run/redis.sock", Answer: protocol.AnswerRefused},
+		protocol.Raise{Addr: "a:1"},
+		protocol.Turn{Received: true},
 		event.Stuck{}, event.Heal{}, event.Heal{}, event.ForceUnlock{},
 		event.Extend{Context: ctx, Err: redlock.ErrGone},
 		event.Extend{Kind: "exclusive", Context: ctx, Lock: 1, Renewal: true, Left: time.Second, Validity: 2 * time.Second},
@@ -116,7 +117,7 @@ func TestMetrics_AreThoseOfPromredlockInPrometheus(t *testing.T) {
 	require.NoError(t, err)
 	ctx := t.Context()
 	for _, e := range []event.Event{
-		event.Vote{Addr: "a:1", Late: true}, event.Round{Late: true}, event.Acquire{Kind: "exclusive", Context: ctx, Op: event.OpAcquire},
+		protocol.Vote{Addr: "a:1", Late: true}, protocol.Round{Late: true}, event.Acquire{Kind: "exclusive", Context: ctx, Op: event.OpAcquire},
 		event.Extend{Context: ctx, Renewal: true, Validity: 1}, event.Unlock{Context: ctx}, event.End{Kind: "exclusive", Context: ctx, Err: redlock.ErrGone},
 		event.NodeUp{Addr: "a:1"},
 	} {
@@ -169,14 +170,14 @@ func BenchmarkObserver(b *testing.B) {
 			for i := range b.N {
 				now, acquire, unlock := time.Now(), uint64(2*i+1), uint64(2*i+2)
 				for node, addr := range addrs {
-					observer.Observe(event.Vote{At: now, Call: acquire, Op: event.OpAcquire, Node: node, Addr: addr, Answer: event.AnswerYes, Took: 1000})
+					observer.Observe(protocol.Vote{At: now, Call: acquire, Op: event.OpAcquire, Node: node, Addr: addr, Answer: protocol.AnswerYes, Took: 1000})
 				}
-				observer.Observe(event.Round{At: now, Call: acquire, Op: event.OpAcquire, Took: 1000})
+				observer.Observe(protocol.Round{At: now, Call: acquire, Op: event.OpAcquire, Took: 1000})
 				observer.Observe(event.Acquire{Kind: "exclusive", Context: ctx, Call: acquire, Op: event.OpAcquire, Start: now, Took: 1000, Rounds: 1})
 				for node, addr := range addrs {
-					observer.Observe(event.Vote{At: now, Call: unlock, Op: event.OpUnlock, Node: node, Addr: addr, Answer: event.AnswerYes, Took: 1000})
+					observer.Observe(protocol.Vote{At: now, Call: unlock, Op: event.OpUnlock, Node: node, Addr: addr, Answer: protocol.AnswerYes, Took: 1000})
 				}
-				observer.Observe(event.Round{At: now, Call: unlock, Op: event.OpUnlock, Took: 1000})
+				observer.Observe(protocol.Round{At: now, Call: unlock, Op: event.OpUnlock, Took: 1000})
 				observer.Observe(event.End{Kind: "exclusive", Context: ctx, Call: acquire, Start: now, Held: 1000, Err: redlock.ErrReleased})
 				observer.Observe(event.Unlock{Context: ctx, Call: unlock, Lock: acquire, Start: now, Took: 1000})
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/outcome"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 const scope = "github.com/quorumlock/quorumlock/otelredlock"
@@ -48,21 +49,26 @@ func New(opts ...Option) (*Observer, error) {
 	return o, nil
 }
 
+// Groups returns all groups of events: redlock.WithObserver without groups uses it.
+func (*Observer) Groups() []event.Group {
+	return []event.Group{event.Calls, event.Ends, event.Nodes, event.Keys, protocol.Rounds, protocol.Votes, protocol.Turns}
+}
+
 // Observe implements [event.Observer].
 func (o *Observer) Observe(what event.Event) {
 	ctx, m := context.Background(), o.metrics
 	switch e := what.(type) {
-	case event.Vote:
+	case protocol.Vote:
 		m.voted(e)
 		if o.tracer != nil && !e.Late {
 			o.state.add(e.Call, e)
 		}
-	case event.Round:
+	case protocol.Round:
 		m.decided(e)
 		if o.tracer != nil && !e.Late {
 			o.state.add(e.Call, e)
 		}
-	case event.Raise:
+	case protocol.Raise:
 		m.fenceRaises.Add(ctx, 1, m.nodes.of(e.Addr).add...)
 		o.state.addToKnown(e.Call, e)
 	case event.Acquire:
@@ -73,7 +79,7 @@ func (o *Observer) Observe(what event.Event) {
 		o.unlocked(e)
 	case event.End:
 		o.ended(e)
-	case event.Turn:
+	case protocol.Turn:
 		m.turns.Add(ctx, 1, m.ways.of(outcome.Direction(e)).add...)
 	case event.NodeUp:
 		o.nodes.up(e)

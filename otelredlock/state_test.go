@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/otelredlock"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // observe passes events on.
@@ -31,7 +32,7 @@ func TestObserver_ForgetsWhatItHasMissedTheEndOf(t *testing.T) {
 	m.observe(
 		event.Acquire{Kind: "exclusive", Context: ctx, Call: 1, Op: event.OpAcquire, Start: start},
 		event.Acquire{Kind: "exclusive", Context: ctx, Call: 2, Op: event.OpAcquire, Start: start},
-		event.Vote{Call: 3, Op: event.OpAcquire, Addr: "a:1"},
+		protocol.Vote{Call: 3, Op: event.OpAcquire, Addr: "a:1"},
 	)
 	require.EqualValues(t, 2, m.values("redlock.lock.held")["kind=exclusive"])
 	m.observe(event.Drop{Count: 7})
@@ -69,13 +70,13 @@ func TestObserver_KeepsLittleOfManyCalls(t *testing.T) {
 	for i := range uint64(100_000) {
 		call := i + 1
 		m.observe(
-			event.Vote{Call: call, Op: event.OpAcquire, Addr: "a:1", Answer: event.AnswerYes},
-			event.Round{Call: call, Op: event.OpAcquire},
+			protocol.Vote{Call: call, Op: event.OpAcquire, Addr: "a:1", Answer: protocol.AnswerYes},
+			protocol.Round{Call: call, Op: event.OpAcquire},
 		)
 		if i%3 != 0 { // otherwise it is dropped
 			m.observe(event.Acquire{Kind: "exclusive", Context: ctx, Call: call, Op: event.OpAcquire})
 		}
-		m.observe(event.Vote{Call: call, Late: true, Op: event.OpAcquire, Addr: "b:1", Answer: event.AnswerYes})
+		m.observe(protocol.Vote{Call: call, Late: true, Op: event.OpAcquire, Addr: "b:1", Answer: protocol.AnswerYes})
 		if i%5 != 0 {
 			m.observe(event.End{Kind: "exclusive", Context: ctx, Call: call, Err: redlock.ErrReleased})
 		}
@@ -99,7 +100,7 @@ func TestTrace_OfALongCallKeepsTheFirstAndTheLastEvents(t *testing.T) {
 	for _, n := range []int{1, otelredlock.KeepsAtMost, otelredlock.KeepsAtMost + 1, 10_000} {
 		m := newTelemetry(t)
 		for i := range n {
-			m.observe(event.Vote{Call: 1, Op: event.OpAcquire, Addr: "a:1", Node: i})
+			m.observe(protocol.Vote{Call: 1, Op: event.OpAcquire, Addr: "a:1", Node: i})
 			require.LessOrEqual(t, m.observer.Events(1), otelredlock.KeepsAtMost)
 		}
 		m.observe(event.Acquire{Kind: "exclusive", Context: t.Context(), Call: 1, Op: event.OpAcquire, Err: redlock.ErrNoQuorum})

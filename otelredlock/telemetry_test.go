@@ -95,7 +95,7 @@ func waitFor[E event.Event](m *telemetry, is func(E) bool) (found E) {
 func (m *telemetry) locker(servers []*testredis.Process, timeout time.Duration, opts ...redlock.Option) *redlock.Locker {
 	m.t.Helper()
 	locker, err := redlock.Open(testredis.URLs(servers), append([]redlock.Option{
-		redlock.WithPoolOptions(pool.WithTimeout(timeout)), redlock.TTL(long), redlock.WithObserver(m.events.after(m.observer)),
+		pool.WithTimeout(timeout), redlock.TTL(long), redlock.WithObserver(m.events.after(m.observer), m.observer.Groups()...),
 	}, opts...)...)
 	require.NoError(m.t, err)
 	m.t.Cleanup(func() { require.NoError(m.t, locker.Close()) })

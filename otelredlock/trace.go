@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/outcome"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // Names of spans, and of span events.
@@ -72,7 +73,7 @@ func (o *Observer) trace(ctx context.Context, c call, attrs ...attribute.KeyValu
 	span.SetAttributes(keyOutcome.String(c.result))
 	if c.rounds != nil {
 		c.rounds.each(func(e event.Event) {
-			if vote, ok := e.(event.Vote); ok && vote.Command != "" {
+			if vote, ok := e.(protocol.Vote); ok && vote.Command != "" {
 				o.commandSpan(ctx, vote)
 				return
 			}
@@ -235,7 +236,7 @@ func (o *Observer) holdSpan(e event.End, end, name string, h held) context.Conte
 
 // commandSpan makes the span of a command that a node was sent, as the conventions for calls of databases want it:
 // https://opentelemetry.io/docs/specs/semconv/db/redis/.
-func (o *Observer) commandSpan(call context.Context, e event.Vote) {
+func (o *Observer) commandSpan(call context.Context, e protocol.Vote) {
 	attrs := append(server(e.Addr), semconv.DBSystemNameRedis, semconv.DBOperationName(e.Command), keyOperation.String(string(e.Op)))
 	name := e.Command + " " + valid(e.Addr)
 	_, span := o.start(call, name, trace.SpanKindClient, e.At.Add(-e.Took), trace.SpanContext{}, attrs...)
@@ -252,17 +253,17 @@ func (o *Observer) commandSpan(call context.Context, e event.Vote) {
 // addEvent adds an event of a round to the span of its call.
 func addEvent(span trace.Span, what event.Event) {
 	switch e := what.(type) {
-	case event.Vote:
+	case protocol.Vote:
 		attrs := append(server(e.Addr), keyDuration.Float64(e.Took.Seconds()))
 		attrs = append(attrs, answerAttributes(e)...)
 		span.AddEvent(eventAnswer, trace.WithTimestamp(e.At), trace.WithAttributes(attrs...))
-	case event.Round:
+	case protocol.Round:
 		attrs := []attribute.KeyValue{keyOutcome.String(outcome.Round(e.Err)), keyDuration.Float64(e.Took.Seconds())}
 		if e.Split {
 			attrs = append(attrs, keySplit.Bool(true))
 		}
 		span.AddEvent(eventRound, trace.WithTimestamp(e.At), trace.WithAttributes(attrs...))
-	case event.Raise:
+	case protocol.Raise:
 		attrs := append(server(e.Addr), keyNode.Int(e.Node),
 			keyGranted.Int64(int64(e.Granted)), keyFence.Int64(int64(e.Fence))) //nolint:gosec // they are below 2^53
 		span.AddEvent(eventFence, trace.WithTimestamp(e.At), trace.WithAttributes(attrs...))

@@ -19,6 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock/otelredlock"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // contend lets one Locker wait for a lock that another holds on all nodes, which have said no, and returns the spans' callers.
@@ -30,7 +31,7 @@ func contend(m *telemetry, servers []*testredis.Process) (holder, waiter trace.S
 	require.NoError(m.t, err)
 	taken := waitFor(m, func(e event.Acquire) bool { return true })
 	for i := range servers {
-		waitFor(m, func(e event.Vote) bool { return e.Call == taken.Call && e.Node == i })
+		waitFor(m, func(e protocol.Vote) bool { return e.Call == taken.Call && e.Node == i })
 	}
 
 	waits, waiter := m.caller("waiter")
@@ -42,9 +43,9 @@ func contend(m *telemetry, servers []*testredis.Process) (holder, waiter trace.S
 		}
 		acquired <- err
 	}()
-	refused := waitFor(m, func(e event.Round) bool { return errors.Is(e.Err, redlock.ErrTaken) })
+	refused := waitFor(m, func(e protocol.Round) bool { return errors.Is(e.Err, redlock.ErrTaken) })
 	for i := range servers {
-		waitFor(m, func(e event.Vote) bool { return e.Call == refused.Call && e.Node == i })
+		waitFor(m, func(e protocol.Vote) bool { return e.Call == refused.Call && e.Node == i })
 	}
 	require.NoError(m.t, held.Unlock(holds))
 	require.NoError(m.t, <-acquired)
@@ -255,7 +256,7 @@ func TestTrace_OfAWaitThatMaxWaitEndsIsNoError(t *testing.T) {
 		_, err := locker.Lock(t.Context(), "name") // those behind it ask no node
 		first <- err
 	}()
-	waitFor(m, func(e event.Round) bool { return errors.Is(e.Err, redlock.ErrTaken) })
+	waitFor(m, func(e protocol.Round) bool { return errors.Is(e.Err, redlock.ErrTaken) })
 
 	ctx, caller := m.caller("caller")
 	_, err = locker.Lock(ctx, "name", redlock.MaxWait(10*time.Millisecond))
@@ -365,7 +366,7 @@ func TestTrace_AnAnswerAfterTheEndOfItsCallIsCountedButNotKept(t *testing.T) {
 	lock, err := locker.TryLock(ctx, "name")
 	require.NoError(t, err)
 	servers[2].Thaw()
-	waitFor(m, func(e event.Vote) bool { return e.Node == 2 && e.Late })
+	waitFor(m, func(e protocol.Vote) bool { return e.Node == 2 && e.Late })
 	require.Len(t, m.commands(of(m, caller, "redlock acquire")), 2)
 	calls, _, _ := m.observer.Kept()
 	require.Zero(t, calls)
@@ -434,13 +435,13 @@ func TestTrace_WithoutASampledParentHasNoSpanAndLeavesNothing(t *testing.T) {
 func TestTrace_IsMadeByTheProviderAlone(t *testing.T) {
 	t.Parallel()
 	m := newTelemetry(t, otelredlock.WithTracerProvider(noop.NewTracerProvider()), otelredlock.WithMeterProvider(nil), otelredlock.WithNameAttribute(nil))
-	m.observer.Observe(event.Vote{Call: 1})
+	m.observer.Observe(protocol.Vote{Call: 1})
 	calls, _, _ := m.observer.Kept()
 	require.Zero(t, calls, "nothing is kept for spans that nobody makes")
 
 	none := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()), sdktrace.WithSyncer(m.spans))
 	observer := m.newObserver(otelredlock.WithTracerProvider(none))
-	observer.Observe(event.Vote{Call: 1})
+	observer.Observe(protocol.Vote{Call: 1})
 	observer.Observe(event.Acquire{Kind: "exclusive", Context: t.Context(), Call: 1, Op: event.OpAcquire})
 	observer.Observe(event.End{Kind: "exclusive", Context: t.Context(), Call: 1, Err: redlock.ErrReleased})
 	calls, held, ended := observer.Kept()

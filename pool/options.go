@@ -9,10 +9,15 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/invalid"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/sealed"
 )
 
-// Option is a setting of [Open] or [Wrap], which report an option that does not fit.
-type Option interface{ apply(*options) error }
+// Option is a setting of [Open] or [Wrap], which report an option that does not fit. It is also an option of
+// redlock.Open, which passes it on.
+type Option interface {
+	LockerOption(sealed.Type)
+	apply(*options) error
+}
 
 // options are the common settings of all nodes of a call, and the settings that differ from node to node.
 type options struct {
@@ -25,6 +30,9 @@ type options struct {
 type option func(*options) error
 
 func (opt option) apply(o *options) error { return opt(o) }
+
+// LockerOption makes an option of Open and Wrap one of redlock.Open too.
+func (option) LockerOption(sealed.Type) {}
 
 // unless makes an option, or one that is refused with the reason if bad is true.
 func unless(bad bool, set func(*options), reason string, args ...any) Option {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/outcome"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // Collector makes metrics of the events of Lockers. It is an [event.Observer] and a [prometheus.Collector], and all methods
@@ -143,15 +144,20 @@ func truth(b bool) float64 {
 	return 0
 }
 
+// Groups returns all groups of events: redlock.WithObserver without groups uses it.
+func (*Collector) Groups() []event.Group {
+	return []event.Group{event.Calls, event.Ends, event.Nodes, event.Keys, protocol.Rounds, protocol.Votes, protocol.Turns}
+}
+
 // Observe implements [event.Observer].
 func (c *Collector) Observe(what event.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch e := what.(type) {
-	case event.Vote:
+	case protocol.Vote:
 		c.node(e.Addr)
 		c.nodeDuration.of(labels{e.Addr, string(e.Op), e.Answer.String()}).Observe(e.Took.Seconds())
-	case event.Round:
+	case protocol.Round:
 		c.roundDuration.of(labels{string(e.Op), outcome.Round(e.Err)}).Observe(e.Took.Seconds())
 		if e.Split {
 			c.splitVotes.Inc()
@@ -167,10 +173,10 @@ func (c *Collector) Observe(what event.Event) {
 		}
 	case event.End:
 		c.ended(e)
-	case event.Raise:
+	case protocol.Raise:
 		c.node(e.Addr)
 		c.fenceRaises.of(labels{e.Addr}).Inc()
-	case event.Turn:
+	case protocol.Turn:
 		c.turns.of(labels{outcome.Direction(e)}).Inc()
 	case event.NodeUp:
 		c.node(e.Addr).connected(e)

@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/promredlock"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 func TestCollector_CountsCallsThatAcquire(t *testing.T) {
@@ -165,14 +166,14 @@ func TestCollector_CountsExtensionsAndUnlocks(t *testing.T) {
 func TestCollector_CountsRoundsAndVotes(t *testing.T) {
 	c := promredlock.New()
 	for _, e := range []any{
-		event.Vote{Op: event.OpAcquire, Addr: "a:1", Answer: event.AnswerYes, Took: time.Second},
-		event.Vote{Op: event.OpAcquire, Addr: "a:1", Answer: event.AnswerNo, Took: time.Second},
-		event.Vote{Op: event.OpUnlock, Addr: "b:2", Answer: event.AnswerUnknown, Took: time.Second},
-		event.Round{Op: event.OpAcquire, Took: time.Second},
-		event.Round{Op: event.OpAcquire, Took: time.Second, Err: quorumError("acquire", redlock.ErrTaken), Split: true},
-		event.Round{Op: event.OpExtend, Took: time.Second, Err: quorumError("extend", redlock.ErrGone)},
-		event.Round{Op: event.OpUnlock, Took: time.Second, Err: quorumError("unlock", redlock.ErrNotHeld)},
-		event.Round{Op: event.OpUnlock, Took: time.Second, Err: quorumError("unlock", redlock.ErrNoQuorum)},
+		protocol.Vote{Op: event.OpAcquire, Addr: "a:1", Answer: protocol.AnswerYes, Took: time.Second},
+		protocol.Vote{Op: event.OpAcquire, Addr: "a:1", Answer: protocol.AnswerNo, Took: time.Second},
+		protocol.Vote{Op: event.OpUnlock, Addr: "b:2", Answer: protocol.AnswerUnknown, Took: time.Second},
+		protocol.Round{Op: event.OpAcquire, Took: time.Second},
+		protocol.Round{Op: event.OpAcquire, Took: time.Second, Err: quorumError("acquire", redlock.ErrTaken), Split: true},
+		protocol.Round{Op: event.OpExtend, Took: time.Second, Err: quorumError("extend", redlock.ErrGone)},
+		protocol.Round{Op: event.OpUnlock, Took: time.Second, Err: quorumError("unlock", redlock.ErrNotHeld)},
+		protocol.Round{Op: event.OpUnlock, Took: time.Second, Err: quorumError("unlock", redlock.ErrNoQuorum)},
 	} {
 		c.Observe(e.(event.Event))
 	}
@@ -247,7 +248,7 @@ func TestCollector_CountsWhatIsRare(t *testing.T) {
 		observer_dropped_total 0
 	`, slices.Clone(metrics)...)
 	for _, e := range []any{
-		event.Turn{}, event.Turn{}, event.Turn{Received: true}, event.Raise{Addr: "a:1"},
+		protocol.Turn{}, protocol.Turn{}, protocol.Turn{Received: true}, protocol.Raise{Addr: "a:1"},
 		event.Unlock{Handoff: true}, event.Unlock{}, event.Stuck{}, event.Heal{Addr: "a:1"}, event.Heal{Addr: "b:2"}, event.ForceUnlock{}, event.Drop{Count: 7},
 	} {
 		c.Observe(e.(event.Event))
@@ -306,12 +307,12 @@ func everyEvent() []event.Event {
 	now := time.Now()
 	return []event.Event{
 		event.NodeUp{At: now, Addr: "a:1"},
-		event.Vote{Op: event.OpAcquire, Addr: "a:1", Answer: event.AnswerYes, Took: time.Millisecond},
-		event.Raise{Addr: "a:1"},
-		event.Round{Op: event.OpAcquire, Took: time.Millisecond},
+		protocol.Vote{Op: event.OpAcquire, Addr: "a:1", Answer: protocol.AnswerYes, Took: time.Millisecond},
+		protocol.Raise{Addr: "a:1"},
+		protocol.Round{Op: event.OpAcquire, Took: time.Millisecond},
 		event.Acquire{Kind: "exclusive", Op: event.OpAcquire, Took: time.Millisecond, Rounds: 1},
 		event.Extend{Renewal: true, Took: time.Millisecond, Left: time.Second, Validity: 2 * time.Second},
-		event.Turn{},
+		protocol.Turn{},
 		event.End{Kind: "exclusive", Err: redlock.ErrReleased, Held: time.Second},
 		event.Unlock{Took: time.Millisecond},
 		event.Stuck{},

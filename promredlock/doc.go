@@ -5,15 +5,15 @@
 //	prometheus.MustRegister(collector)
 //	locker, err := redlock.Open(urls, redlock.WithObserver(collector))
 //
-// Without kinds of events, as here, WithObserver tells the Collector of all, so that all metrics are complete. A program that wants
-// fewer events names the others. Each metric needs some kinds:
+// Without groups of events, as here, the Collector is notified of all, so that all metrics are complete. A program that wants fewer
+// events names the others. Each metric needs some groups:
 //   - event.Calls: the metrics redlock_acquire_* and redlock_extend_*, redlock_renewal_margin, redlock_unlock_duration_seconds and
 //     redlock_handoffs_total;
 //   - event.Ends: redlock_lock_hold_duration_seconds and redlock_lock_losses_total;
 //   - event.Calls and event.Ends together: redlock_lock_held. With Calls alone it rises for ever, and with Ends alone it falls below 0;
-//   - event.Rounds: the metrics redlock_round_*, and redlock_fence_raises_total;
-//   - event.Votes, the most events: redlock_node_duration_seconds. The alerts about answers of nodes are silent without it;
-//   - event.Turns: redlock_turns_total;
+//   - protocol.Rounds: the metrics redlock_round_*, and redlock_fence_raises_total;
+//   - protocol.Votes, the most events: redlock_node_duration_seconds. The alerts about answers of nodes are silent without it;
+//   - protocol.Turns: redlock_turns_total;
 //   - event.Nodes: the other metrics redlock_node_*;
 //   - event.Keys: redlock_stuck_keys_total, redlock_healed_keys_total and redlock_forced_unlocks_total.
 //

@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/promredlock"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // counted reports whether a metric has counted anything.
@@ -24,7 +25,7 @@ func counted(m *dto.Metric) bool {
 // These are the kinds that the documentation of the package says each metric needs.
 func TestCollector_HasTheMetricsOfTheKindsOfEventsThatItIsTold(t *testing.T) {
 	all := map[string]bool{}
-	for kind, of := range map[event.Kind]struct {
+	for kind, of := range map[event.Group]struct {
 		events  []event.Event
 		metrics []string
 	}{
@@ -35,10 +36,10 @@ func TestCollector_HasTheMetricsOfTheKindsOfEventsThatItIsTold(t *testing.T) {
 				"renewal_margin", "unlock_duration_seconds", "handoffs_total", "lock_held",
 			},
 		},
-		event.Ends:   {[]event.Event{event.End{Kind: "exclusive", Err: redlock.ErrGone}}, []string{"lock_hold_duration_seconds", "lock_losses_total", "lock_held"}},
-		event.Rounds: {[]event.Event{event.Round{Split: true}, event.Raise{}}, []string{"round_duration_seconds", "round_split_votes_total", "fence_raises_total"}},
-		event.Votes:  {[]event.Event{event.Vote{}}, []string{"node_duration_seconds"}},
-		event.Turns:  {[]event.Event{event.Turn{}}, []string{"turns_total"}},
+		event.Ends:      {[]event.Event{event.End{Kind: "exclusive", Err: redlock.ErrGone}}, []string{"lock_hold_duration_seconds", "lock_losses_total", "lock_held"}},
+		protocol.Rounds: {[]event.Event{protocol.Round{Split: true}, protocol.Raise{}}, []string{"round_duration_seconds", "round_split_votes_total", "fence_raises_total"}},
+		protocol.Votes:  {[]event.Event{protocol.Vote{}}, []string{"node_duration_seconds"}},
+		protocol.Turns:  {[]event.Event{protocol.Turn{}}, []string{"turns_total"}},
 		event.Nodes: {
 			[]event.Event{event.NodeDown{Failed: 1}, event.NodeUp{}, event.NodeDown{Err: nodeerr.ErrBroken}, event.NodeUp{}, event.Quarantine{Quarantined: true}},
 			[]string{"node_up", "node_quarantined", "node_disconnects_total", "node_connect_failures_total"},
@@ -72,14 +73,14 @@ func TestCollector_HasTheMetricsOfTheKindsOfEventsThatItIsTold(t *testing.T) {
 // The danger: a program that wants few events seems to hold more and more locks. The documentation warns of it.
 func TestCollector_ThatIsNotToldOfEndsCountsEachLockAsHeld(t *testing.T) {
 	t.Parallel()
-	for want, kinds := range map[string][]event.Kind{
+	for want, kinds := range map[string][]event.Group{
 		"lock_held{kind=\"exclusive\"} 2\nlock_held{kind=\"shared\"} 0\nlock_held{kind=\"slot\"} 0":  {event.Calls},
 		"lock_held{kind=\"exclusive\"} 0\nlock_held{kind=\"shared\"} 0\nlock_held{kind=\"slot\"} 0":  {event.Calls, event.Ends},
 		"lock_held{kind=\"exclusive\"} -2\nlock_held{kind=\"shared\"} 0\nlock_held{kind=\"slot\"} 0": {event.Ends},
 	} {
 		c := promredlock.New()
 		locker, err := redlock.Open(testredis.URLs(testredis.Real(t, 1)), redlock.WithObserver(c, kinds...),
-			redlock.WithPoolOptions(pool.WithTimeout(time.Minute)))
+			pool.WithTimeout(time.Minute))
 		require.NoError(t, err)
 		for range 2 {
 			lock, err := locker.TryLock(t.Context(), "name")

@@ -154,7 +154,10 @@ func newJob(t *testing.T, mux *http.ServeMux, name string, n int, options []redl
 // open makes another Locker, as another process would have.
 func (j *job) open(t *testing.T, options ...redlock.Option) *redlock.Locker {
 	t.Helper()
-	options = slices.Concat([]redlock.Option{redlock.WithObserver(j.collector), redlock.WithPoolOptions(j.pool...)}, j.options, options)
+	options = slices.Concat([]redlock.Option{redlock.WithObserver(j.collector)}, j.options, options)
+	for _, option := range j.pool {
+		options = append(options, option)
+	}
 	locker, err := redlock.Open(testredis.URLs(j.servers), options...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = locker.Close() })

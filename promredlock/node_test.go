@@ -9,6 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/promredlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 func TestCollector_TellsWhichNodesAreUp(t *testing.T) {
@@ -18,7 +19,7 @@ func TestCollector_TellsWhichNodesAreUp(t *testing.T) {
 	down := func(addr string, failed int, err error) {
 		c.Observe(event.NodeDown{At: time.Now(), Addr: addr, Failed: failed, Err: err})
 	}
-	c.Observe(event.Vote{Op: event.OpAcquire, Addr: "unconnected:1", Answer: event.AnswerUnsent})
+	c.Observe(protocol.Vote{Op: event.OpAcquire, Addr: "unconnected:1", Answer: protocol.AnswerUnsent})
 	up("a:1")
 	up("a:1")               // of another Locker
 	down("a:1", 1, refused) // of a third

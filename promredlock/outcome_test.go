@@ -18,6 +18,7 @@ import (
 	"github.com/quorumlock/quorumlock/promredlock"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // quorumError is what the nodes answer.
@@ -65,7 +66,7 @@ func TestOutcome_SaysWhichOfSeveralErrorsWins(t *testing.T) {
 	}
 	for want, err := range map[string]error{"unanswered": unanswered, "no_quorum": noQuorum, "taken": taken} {
 		c := promredlock.New()
-		c.Observe(event.Round{Op: event.OpAcquire, Err: err})
+		c.Observe(protocol.Round{Op: event.OpAcquire, Err: err})
 		require.Contains(t, samples(t, c), `redlock_round_duration_seconds_count{operation="acquire",outcome="`+want+`"} 1`)
 	}
 	for _, test := range []struct {
@@ -98,14 +99,14 @@ func TestOutcome_OfAWaitThatMaxWaitEndsIsTaken(t *testing.T) {
 	c, refused := promredlock.New(), make(chan struct{}, 1)
 	observer := event.ObserverFunc(func(e event.Event) {
 		c.Observe(e)
-		if v, ok := e.(event.Round); ok && v.Err != nil {
+		if v, ok := e.(protocol.Round); ok && v.Err != nil {
 			select {
 			case refused <- struct{}{}:
 			default:
 			}
 		}
 	})
-	locker, err := redlock.Open(testredis.URLs(testredis.Real(t, 3)), redlock.WithObserver(observer), redlock.WithPoolOptions(pool.WithTimeout(patience)))
+	locker, err := redlock.Open(testredis.URLs(testredis.Real(t, 3)), redlock.WithObserver(observer, c.Groups()...), pool.WithTimeout(patience))
 	require.NoError(t, err)
 	lock, err := locker.TryLock(t.Context(), "name", redlock.TTL(patience))
 	require.NoError(t, err)

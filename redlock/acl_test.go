@@ -129,7 +129,7 @@ func (r *restricted) cycle(locker *redlock.Locker) error {
 		if err != nil {
 			return err
 		}
-		if state.Token != lock.Token() || state.Fence != lock.Fence() {
+		if h := state.Holders; len(h) != 1 || h[0].Token != lock.Token() || h[0].Fence != lock.Fence() {
 			return fmt.Errorf("Inspect: %+v", state)
 		}
 		token, err := lock.Detach(ctx)
@@ -293,7 +293,7 @@ var aclUses = map[string]func(r *restricted) error{
 			if err != nil {
 				return err
 			}
-			if len(state.Sharers) != 2 {
+			if len(state.Holders) != 2 {
 				return fmt.Errorf("Inspect: %+v", state)
 			}
 			if err := errors.Join(a.Extend(r.tb.Context(), long), a.Unlock(r.tb.Context())); err != nil {
@@ -323,7 +323,7 @@ var aclUses = map[string]func(r *restricted) error{
 			if err != nil {
 				return err
 			}
-			if len(state.Sharers) != 2 {
+			if len(state.Holders) != 2 {
 				return fmt.Errorf("Inspect: %+v", state)
 			}
 			if err := errors.Join(a.Extend(r.tb.Context(), long), a.Unlock(r.tb.Context()), b.Unlock(r.tb.Context())); err != nil {

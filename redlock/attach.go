@@ -37,7 +37,7 @@ import (
 //   - [ErrInvalid]: the name or an option is out of range, Attach has no use for an option, or the token is empty;
 //   - ctx.Err() alone: ctx had ended before the call;
 //   - [ErrClosed]: the Locker has been closed.
-func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOption) (lock *Lock, err error) {
+func (l *Locker) Attach(ctx context.Context, name string, token Token, opts ...LockOption) (lock *Lock, err error) {
 	var req request
 	if err := l.begin(&req, event.OpAttach, name, opts); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 		return nil, failed(event.OpAttach, name, ended(ctx))
 	}
 	grant := quorum.Grant{Start: l.engine.Clock.Now(), Drift: l.engine.Drift, Grace: req.Grace}
-	attach, outcome, answers := l.engine.Attach(ctx, req.key, token, grant, l.maxTTL)
+	attach, outcome, answers := l.engine.Attach(ctx, req.key, string(token), grant, l.maxTTL)
 	if outcome != quorum.Done {
 		reason := reasons[event.OpAttach][outcome]
 		if yes, _, _ := tally(answers); outcome == quorum.NoQuorum && yes >= quorum.Majority(len(answers)) {
@@ -90,7 +90,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 //   - [ErrReleased], [ErrLost]: the lock was over before;
 //   - [ErrInvalid]: other handles hold the lock too ([Reentrant]), so that it cannot be detached;
 //   - ctx.Err(): ctx ended during the call.
-func (l *Lock) Detach(ctx context.Context) (token string, err error) {
+func (l *Lock) Detach(ctx context.Context) (token Token, err error) {
 	over, ctx := l.Done(), living(ctx)
 	for {
 		under, err := l.detach()
@@ -98,7 +98,7 @@ func (l *Lock) Detach(ctx context.Context) (token string, err error) {
 		case err != nil:
 			return "", failed(opDetach, l.Name(), err)
 		case under == nil:
-			return l.held.Lease.ID().Token, nil
+			return Token(l.held.Lease.ID().Token), nil
 		}
 		select {
 		case <-under:

@@ -83,7 +83,7 @@ func TestAttach_RefusesWhatIsNotHeld(t *testing.T) {
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		lock := c.everywhere(take(t, c.locker(), "name"))
-		refused := func(name, token string) []redlock.NodeError {
+		refused := func(name string, token redlock.Token) []redlock.NodeError {
 			t.Helper()
 			attached, err := locker.Attach(t.Context(), name, token)
 			require.Nil(t, attached)

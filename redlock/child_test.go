@@ -117,7 +117,7 @@ func (p plan) run() error {
 		if err != nil {
 			return err
 		}
-		fmt.Println(lock.Token())
+		fmt.Println(string(lock.Token()))
 		<-ctx.Done()
 		return lock.Unlock(context.WithoutCancel(ctx))
 	}

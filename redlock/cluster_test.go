@@ -27,6 +27,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // scripts are what the library sends, by the names of their files.
@@ -195,8 +196,8 @@ func (c *cluster) locker(opts ...redlock.Option) *redlock.Locker {
 // opened returns a Locker with nodes of its own, which the test closes.
 func (c *cluster) opened(opts ...redlock.Option) *redlock.Locker {
 	c.tb.Helper()
-	pools := redlock.WithPoolOptions(pool.WithTimeout(patient), pool.WithDialTimeout(patient))
-	locker, err := redlock.Open(testredis.URLs(c.servers), append([]redlock.Option{pools, redlock.TTL(long)}, opts...)...)
+	opts = append([]redlock.Option{pool.WithTimeout(patient), pool.WithDialTimeout(patient), redlock.TTL(long)}, opts...)
+	locker, err := redlock.Open(testredis.URLs(c.servers), opts...)
 	require.NoError(c.tb, err)
 	return locker
 }
@@ -253,8 +254,11 @@ func lockerOver(tb testing.TB, nodes []*pool.Node, opts ...redlock.Option) *redl
 // do runs one command on server i.
 func (c *cluster) do(i int, cmd string, args ...any) any {
 	c.tb.Helper()
-	for _, arg := range args {
-		c.named.Store(arg, true)
+	for j, arg := range args {
+		if token, ok := arg.(redlock.Token); ok { // the client sends what fmt prints
+			args[j] = string(token)
+		}
+		c.named.Store(args[j], true)
 	}
 	reply, err := c.servers[i].Do(cmd, args...)
 	require.NoError(c.tb, err)
@@ -293,11 +297,11 @@ func (c *cluster) value(i int, key string) string {
 }
 
 // holding returns how many servers hold value under key.
-func (c *cluster) holding(key, value string) int {
+func (c *cluster) holding(key string, value redlock.Token) int {
 	c.tb.Helper()
 	n := 0
 	for i := range c.servers {
-		if c.value(i, key) == value {
+		if c.value(i, key) == string(value) {
 			n++
 		}
 	}
@@ -313,15 +317,18 @@ func (c *cluster) ttl(i int, key string) time.Duration {
 }
 
 // eventuallyHeld waits until all servers hold value under key.
-func (c *cluster) eventuallyHeld(key, value string) {
+func (c *cluster) eventuallyHeld(key string, value redlock.Token) {
 	c.tb.Helper()
-	eventually(c.tb, func() bool { return c.holding(key, value) == len(c.servers) }, "on all servers: %s = %s", key, value)
+	eventually(c.tb, func() bool { return c.holding(key, value) == len(c.servers) }, "on all servers: %s = %s", key, string(value))
 }
 
 // common waits until all servers hold the same under key, and returns it: the holder's token stays unknown.
-func (c *cluster) common(key string) (value string) {
+func (c *cluster) common(key string) (value redlock.Token) {
 	c.tb.Helper()
-	eventually(c.tb, func() bool { value = c.value(0, key); return value != "" && c.holding(key, value) == len(c.servers) }, "%s on all servers", key)
+	eventually(c.tb, func() bool {
+		value = redlock.Token(c.value(0, key))
+		return value != "" && c.holding(key, value) == len(c.servers)
+	}, "%s on all servers", key)
 	return value
 }
 
@@ -414,7 +421,7 @@ func contextOf(tb testing.TB, lock *redlock.Lock) context.Context {
 }
 
 // detach gives a lock up for whoever has its token.
-func detach(tb testing.TB, lock *redlock.Lock) (token string) {
+func detach(tb testing.TB, lock *redlock.Lock) (token redlock.Token) {
 	tb.Helper()
 	token, err := lock.Detach(tb.Context())
 	require.NoError(tb, err)
@@ -697,8 +704,13 @@ type recorder struct {
 	mu     sync.Mutex
 	events []event.Event
 	// These are without At and Call.
-	votes    []event.Vote
-	verdicts []event.Round
+	votes    []protocol.Vote
+	verdicts []protocol.Round
+}
+
+// Groups has the recorder notified of all events.
+func (*recorder) Groups() []event.Group {
+	return []event.Group{event.Calls, event.Ends, event.Nodes, event.Keys, protocol.Rounds, protocol.Votes, protocol.Turns}
 }
 
 func (r *recorder) Observe(e event.Event) {
@@ -706,10 +718,10 @@ func (r *recorder) Observe(e event.Event) {
 	defer r.mu.Unlock()
 	r.events = append(r.events, e)
 	switch v := e.(type) {
-	case event.Vote:
+	case protocol.Vote:
 		v.At, v.Call, v.Late = time.Time{}, 0, false
 		r.votes = append(r.votes, v)
-	case event.Round:
+	case protocol.Round:
 		v.At, v.Call, v.Late = time.Time{}, 0, false
 		r.verdicts = append(r.verdicts, v)
 	}
@@ -738,27 +750,27 @@ func waitFor[E event.Event](tb testing.TB, r *recorder, n int) (all []E) {
 }
 
 // votesOn returns the votes so far on an operation and a name ("": any), in the order of the nodes.
-func (r *recorder) votesOn(op event.Op, name string) []event.Vote {
+func (r *recorder) votesOn(op event.Op, name string) []protocol.Vote {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	votes := slices.DeleteFunc(slices.Clone(r.votes), func(v event.Vote) bool {
+	votes := slices.DeleteFunc(slices.Clone(r.votes), func(v protocol.Vote) bool {
 		return v.Op != op || name != "" && v.Name != name
 	})
-	slices.SortStableFunc(votes, func(a, b event.Vote) int { return a.Node - b.Node })
+	slices.SortStableFunc(votes, func(a, b protocol.Vote) int { return a.Node - b.Node })
 	return votes
 }
 
 // verdictsOn returns the verdicts on an operation so far.
-func (r *recorder) verdictsOn(op event.Op) []event.Round {
+func (r *recorder) verdictsOn(op event.Op) []protocol.Round {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.verdicts), func(v event.Round) bool { return v.Op != op })
+	return slices.DeleteFunc(slices.Clone(r.verdicts), func(v protocol.Round) bool { return v.Op != op })
 }
 
 // yes returns how many nodes have said yes so far to the acquires of a name.
 func (r *recorder) yes(name string) int {
 	votes := r.votesOn("acquire", name)
-	return len(slices.DeleteFunc(votes, func(v event.Vote) bool { return v.Answer != event.AnswerYes }))
+	return len(slices.DeleteFunc(votes, func(v protocol.Vote) bool { return v.Answer != protocol.AnswerYes }))
 }
 
 // waitForVotes waits until n votes on an operation and a name ("": any) have come in, stragglers included.

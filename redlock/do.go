@@ -18,9 +18,9 @@ import (
 // ends, but until it returns the lock is renewed.
 //
 // Do returns fn's error. If the lock was lost, Do returns the loss too, because fn may have run beside another holder.
-// The loss is [ErrExpired] or [ErrGone]. Do adds no loss if fn's error already reports the loss of this lock. It adds no ErrExpired if fn returned within the [Grace]. nil means that the
-// lock was held until fn had returned, or until fn had released or detached it. Unless it was detached, its release was
-// sent.
+// The loss is [ErrExpired] or [ErrGone]. Do adds no loss if fn's error already reports the loss of this lock. It adds
+// no ErrExpired if fn returned within the [Grace]. nil means that the lock was held until fn had returned, or until fn
+// had released or detached it. Unless it was detached, its release was sent.
 //
 // If fn has not run, the error is that of Lock, and it also matches [ErrNotRun]. If fn has run, the error never matches
 // ErrNotRun, even if fn returned the ErrNotRun of another Do. A nil fn is [ErrInvalid].

@@ -27,9 +27,12 @@
 //
 // # Options
 //
-// Options named With... are for [Open] and [New]. The others are for a call, or for Open and New as the default of all
-// calls. If an option is given twice, the last one counts; [WithObserver] and [WithPoolOptions] add up. A call returns
-// [ErrInvalid] for an option that it has no use for. It ignores a default that it has no use for.
+// Options named With... are for [Open] and [New], and options of package pool for Open. The others are for a call, or
+// for Open and New as the default of all calls. If an option is given twice, the last one counts; [WithObserver] adds
+// up. A call returns [ErrInvalid] for an option that it has no use for. It ignores a default that it has no use for.
+//
+// 0 is zero: MaxWait(0) does not wait, RenewFor(0) does not renew, Grace(0) is no grace, MaxOutage(0) waits through no
+// outage, WithLocalHandoff(0) hands nothing off. [NoLimit] is for ever.
 //
 //	                        Lock, Do                    TryLock, TryDo   Attach
 //	TTL, RenewFor, Grace    yes                         yes              yes
@@ -95,7 +98,7 @@ package redlock
 //   - kind.go: the kinds of locks
 //   - acquire.go, repeat.go: one attempt, and its further rounds; wait.go, waiter.go: a call that waits
 //   - together.go, locks.go: several names at once; all.go, joint.go: how a call takes them, and one round for them
-//   - lock.go, extend.go, unlock.go, attach.go, loss.go: a lock that is held, and how it ended
+//   - lock.go, token.go, extend.go, unlock.go, attach.go, loss.go: a lock that is held, and how it ended
 //   - do.go, reentry.go: functions under a lock, and a lock that the caller holds already
 //   - inspect.go, state.go, watch.go, force.go: questions about a lock, and its end by an operator
 //   - errors.go, refusal.go: the errors

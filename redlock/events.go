@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // acquired reports the end of a call that takes a lock. lock is nil if the call did not get it. If an Observer wants
@@ -21,7 +22,7 @@ func (l *Locker) acquired(op event.Op, try bool, req *request, lock *Lock, err e
 	if !l.events.endUnheard(req.call) {
 		l.emitAcquireLocked(op, try, req, lock, err)
 	}
-	if lock != nil && !lock.reenteredLocked(req.call) && l.events.wants(kindEnds) {
+	if lock != nil && !lock.reenteredLocked(req.call) && l.events.wants(groupEnds) {
 		lock.held.AwaitLocked(lock.holder, l.events.since())
 	}
 }
@@ -112,10 +113,10 @@ func (p program) Health(node int, h engine.Health) {
 	}
 }
 
-// Turn emits an event.Turn, if an observer wants it.
+// Turn emits an protocol.Turn, if an observer wants it.
 func (p program) Turn(key string, waiting int, received bool) {
-	if p.events.wants(kindTurns) {
-		p.events.emit(event.Turn{At: time.Now(), Name: p.nameOf(key), Received: received, Waiting: waiting})
+	if p.events.wants(groupTurns) {
+		p.events.emit(protocol.Turn{At: time.Now(), Name: p.nameOf(key), Received: received, Waiting: waiting})
 	}
 }
 

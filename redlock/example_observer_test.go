@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// An Observer is told of the kinds of events that it wants. This one prints the calls and how locks end.
+// An Observer is notified of the groups of events that it wants. This one prints the calls and how locks end.
 func ExampleWithObserver() {
 	ctx := context.Background()
 	_, urls, stop := startServers(3)
@@ -49,7 +49,7 @@ func ExampleWithLogger() {
 	defer stop()
 
 	withoutTime := func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey {
+		if a.Key == slog.TimeKey || a.Key == "held" { // for how long
 			return slog.Attr{}
 		}
 		return a
@@ -57,13 +57,17 @@ func ExampleWithLogger() {
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: withoutTime}))
 	locker := openLocker(urls, redlock.WithLogger(logger))
 	defer locker.Close()
-	if _, err := locker.TryLock(ctx, "invoice-42", redlock.Metadata("web-1")); err != nil {
+	lock, err := locker.TryLock(ctx, "invoice-42", redlock.Metadata("web-1"))
+	if err != nil {
 		log.Fatal(err)
 	}
 	if _, err := locker.ForceUnlock(ctx, "invoice-42"); err != nil {
 		log.Fatal(err)
 	}
 
-	// Output:
+	<-lock.Done()
+
+	// Unordered output:
 	// level=WARN msg="redlock: lock released by force" name=invoice-42 nodes=3 metadata=web-1
+	// level=WARN msg="redlock: a lock is lost" name=invoice-42 error="redlock: lock is gone"
 }

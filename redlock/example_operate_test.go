@@ -26,9 +26,11 @@ func ExampleLocker_Inspect() {
 	if err != nil {
 		log.Fatal(err) // ErrNoQuorum: too few servers answered
 	}
-	fmt.Println(state.Verdict, "by", state.Metadata, "for seconds:", state.TTL > time.Second)
+	for _, holder := range state.Holders { // one, as the lock is exclusive
+		fmt.Println(state.Verdict, "by", holder.Metadata, "for seconds:", holder.TTL > time.Second)
+	}
 	for i, node := range state.Nodes {
-		fmt.Println(i, node.Token == state.Token, node.Err)
+		fmt.Println(i, len(node.Holders) > 0, node.Err)
 	}
 
 	// Output:
@@ -56,7 +58,9 @@ func ExampleLocker_ForceUnlock() {
 	if err != nil {
 		log.Fatal(err) // too few servers answered, or they have data under that name
 	}
-	fmt.Println("was held by", removed.Metadata)
+	for _, holder := range removed {
+		fmt.Println("was held by", holder.Metadata)
+	}
 	fmt.Println("the holder finds out:", errors.Is(lock.Unlock(ctx), redlock.ErrLost))
 
 	// Output:

@@ -11,7 +11,7 @@ import (
 )
 
 // begin takes the lock of an upload, which finish releases, in whatever process it runs.
-func begin(ctx context.Context, locker *redlock.Locker, upload string) (token string, err error) {
+func begin(ctx context.Context, locker *redlock.Locker, upload string) (token redlock.Token, err error) {
 	lock, err := locker.TryLock(ctx, upload,
 		redlock.TTL(30*time.Minute), redlock.Metadata("upload by web-1"))
 	if err != nil {
@@ -21,7 +21,7 @@ func begin(ctx context.Context, locker *redlock.Locker, upload string) (token st
 }
 
 // finish is called with the token that begin has returned.
-func finish(ctx context.Context, locker *redlock.Locker, upload, token string) error {
+func finish(ctx context.Context, locker *redlock.Locker, upload string, token redlock.Token) error {
 	lock, err := locker.Attach(ctx, upload, token, redlock.RenewFor(redlock.NoLimit))
 	if err != nil {
 		return err // ErrNotHeld: the TTL is over, and another may hold the lock
@@ -77,7 +77,7 @@ func ExampleTokenSource() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(lock.Token())
+	fmt.Println(string(lock.Token()))
 	fmt.Println(lock.Unlock(ctx))
 
 	// Output:
@@ -120,7 +120,7 @@ func ExampleMetadata() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("held by", state.Metadata)
+	fmt.Println("held by", state.Holders[0].Metadata)
 
 	// Output:
 	// held by web-1, pid 4711

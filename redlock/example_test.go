@@ -33,7 +33,7 @@ func startServers(n int) (servers []*miniredis.Miniredis, urls []string, stop fu
 
 // openLocker opens a Locker of an example, whose servers get more time to answer than the default of 300 ms.
 func openLocker(urls []string, opts ...redlock.Option) *redlock.Locker {
-	locker, err := redlock.Open(urls, append(opts, redlock.WithPoolOptions(pool.WithTimeout(10*time.Second)))...)
+	locker, err := redlock.Open(urls, append(opts, pool.WithTimeout(10*time.Second))...)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -116,7 +116,7 @@ func ExampleQuorumError() {
 	servers, urls, stop := startServers(3)
 	defer stop()
 	names := pool.WithName(func(i int) string { return fmt.Sprintf("rack-%d", i+1) })
-	locker, err := redlock.Open(urls, redlock.WithPoolOptions(names, pool.WithTimeout(10*time.Second)))
+	locker, err := redlock.Open(urls, names, pool.WithTimeout(10*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}

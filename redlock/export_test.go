@@ -142,3 +142,6 @@ func LogBlocked(l *Locker, n int) {
 		l.throttle.logsBlocked(fmt.Sprint("blocked-", i), l.engine.Clock.Now())
 	}
 }
+
+// NewLockState computes a LockState from the states of the nodes.
+var NewLockState = newLockState

@@ -57,7 +57,7 @@ func TestExtremes_AKeyWithAnEndlessTTLIsInspectedAttachedAndExtended(t *testing.
 			lock := take(t, locker, "name")
 			c.each(func(i int) { eventually(t, func() bool { return c.value(i, "name") != "" }, "it is everywhere") })
 			c.each(func(i int) { require.EqualValues(t, 1, c.do(i, "PEXPIRE", "name", ttl)) })
-			require.Greater(t, inspect(t, locker, "name").TTL, 90*365*24*time.Hour)
+			require.Greater(t, inspect(t, locker, "name").Holders[0].TTL, 90*365*24*time.Hour)
 			require.NoError(t, lock.Extend(t.Context(), 2*long), "fencing: %v", fencing)
 			require.LessOrEqual(t, lock.Remaining(), 2*long)
 			token := detach(t, lock)
@@ -144,15 +144,17 @@ func TestExtremes_EveryDurationIsRefusedOrDoesWhatItSays(t *testing.T) {
 		} {
 			i++
 			key := fmt.Sprint("name-", i)
-			poolOpts := []pool.Option{pool.WithTimeout(patient), pool.WithDialTimeout(patient)}
-			opts := []redlock.Option{redlock.WithKeyPrefix("prefix:"), redlock.WithDrift(0, 0), redlock.TTL(long), redlock.WithFencing()}
+			opts := []redlock.Option{
+				pool.WithTimeout(patient), pool.WithDialTimeout(patient),
+				redlock.WithKeyPrefix("prefix:"), redlock.WithDrift(0, 0), redlock.TTL(long), redlock.WithFencing(),
+			}
 			var lockOpts []redlock.LockOption
 			if strings.HasSuffix(name, "under WithMaxTTL") {
 				opts = append(opts, redlock.WithMaxTTL(math.MaxInt64))
 			}
 			switch {
 			case option.pool != nil:
-				poolOpts = append(poolOpts, option.pool(d))
+				opts = append(opts, option.pool(d))
 			case option.locker != nil:
 				opts = append(opts, option.locker(d))
 			case i%2 == 0: // there are an odd number of durations
@@ -160,7 +162,7 @@ func TestExtremes_EveryDurationIsRefusedOrDoesWhatItSays(t *testing.T) {
 			default:
 				lockOpts = append(lockOpts, redlock.RenewFor(redlock.NoLimit), option.lock(d))
 			}
-			locker, err := redlock.Open(testredis.URLs(c.servers), append(opts, redlock.WithPoolOptions(poolOpts...))...)
+			locker, err := redlock.Open(testredis.URLs(c.servers), opts...)
 			var lock *redlock.Lock
 			if err == nil {
 				lock, err = locker.TryLock(t.Context(), key, lockOpts...)

@@ -27,10 +27,10 @@ func TestFence_BlocksLieAboveAllNumbersBefore(t *testing.T) {
 			lock := take(t, lockers[random.IntN(2)], "name", redlock.Block(block))
 			first := lock.Fence()
 			require.Greater(t, first, last, "round %d, a block of %d", i, block)
-			state := inspect(t, lockers[0], "name")
-			last = state.Fence
+			holder := only(t, inspect(t, lockers[0], "name").Holders)
+			last = holder.Fence
 			require.Equal(t, max(1, block), last-first+1)
-			c.eventuallyNumbered("name", state.Token, last)
+			c.eventuallyNumbered("name", holder.Token, last)
 			if random.IntN(2) == 0 {
 				require.NoError(t, lock.Extend(t.Context(), 2*long))
 			}

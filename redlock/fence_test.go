@@ -40,13 +40,13 @@ func (c *cluster) eventuallyFenced(lock *redlock.Lock) {
 }
 
 // eventuallyNumbered is eventuallyFenced for a token and the number that the nodes hold with it.
-func (c *cluster) eventuallyNumbered(name, token string, number uint64) {
+func (c *cluster) eventuallyNumbered(name string, token redlock.Token, number uint64) {
 	c.tb.Helper()
 	c.each(func(i int) {
-		eventually(c.tb, func() bool { return strings.HasPrefix(c.value(i, name), token+"|") }, "server %d", i)
+		eventually(c.tb, func() bool { return strings.HasPrefix(c.value(i, name), string(token)+"|") }, "server %d", i)
 	})
 	majority := len(c.servers)/2 + 1
-	require.GreaterOrEqual(c.tb, c.holding(name, fmt.Sprintf("%s|%d", token, number)), majority)
+	require.GreaterOrEqual(c.tb, c.holding(name, numbered(token, number)), majority)
 	reached := 0
 	for i := range c.servers {
 		if c.counter(i, name) >= number {
@@ -56,7 +56,12 @@ func (c *cluster) eventuallyNumbered(name, token string, number uint64) {
 	require.GreaterOrEqual(c.tb, reached, majority)
 }
 
-func fenced(lock *redlock.Lock) string { return fmt.Sprintf("%s|%d", lock.Token(), lock.Fence()) }
+func fenced(lock *redlock.Lock) redlock.Token { return numbered(lock.Token(), lock.Fence()) }
+
+// numbered is what a node holds of a lock with fencing.
+func numbered(token redlock.Token, number uint64) redlock.Token {
+	return token + redlock.Token(fmt.Sprint("|", number))
+}
 
 // eventuallyFree waits until no server holds a lock.
 func (c *cluster) eventuallyFree(name string) { c.tb.Helper(); c.eventuallyHeld(name, "") }
@@ -146,30 +151,32 @@ func TestInspect_ShowsTheFencingTokenThatAMajorityHolds(t *testing.T) {
 		seen.waitForVotes(t, "extend", "name", 3)
 		c.eventuallyHeld("name", fenced(lock))
 		ahead := lock.Fence() + 1000
-		c.do(1, "SET", "name", fmt.Sprintf("%s|%d", lock.Token(), ahead), "PX", 60000)
+		c.do(1, "SET", "name", numbered(lock.Token(), ahead), "PX", 60000)
 		for _, by := range []*redlock.Locker{locker, c.locker()} {
 			state := inspect(t, by, "name")
-			require.Equal(t, lock.Token(), state.Token)
-			require.Equal(t, "who: me", state.Metadata)
-			require.Equal(t, lock.Fence(), state.Fence)
+			holder := only(t, state.Holders)
+			require.Equal(t, lock.Token(), holder.Token)
+			require.Equal(t, "who: me", holder.Metadata)
+			require.Equal(t, lock.Fence(), holder.Fence)
 			for i, node := range state.Nodes {
 				want := lock.Fence()
 				if i == 1 {
 					want = ahead
 				}
-				require.Equal(t, want, node.Fence)
-				require.Equal(t, lock.Token(), node.Token)
-				require.Equal(t, "who: me", node.Metadata)
+				holder := only(t, node.Holders)
+				require.Equal(t, want, holder.Fence)
+				require.Equal(t, lock.Token(), holder.Token)
+				require.Equal(t, "who: me", holder.Metadata)
 			}
 		}
 		attached := c.attach(lock)
 		require.Equal(t, lock.Fence(), attached.Fence())
 
-		c.do(2, "SET", "name", fmt.Sprintf("%s|%d", lock.Token(), ahead+1), "PX", 60000)
+		c.do(2, "SET", "name", numbered(lock.Token(), ahead+1), "PX", 60000)
 		require.ErrorIs(t, errOf(c.locker().Attach(t.Context(), "name", lock.Token())), redlock.ErrNoQuorum, "no majority says which it is")
-		state := inspect(t, locker, "name")
-		require.Equal(t, lock.Token(), state.Token)
-		require.Zero(t, state.Fence)
+		holder := only(t, inspect(t, locker, "name").Holders)
+		require.Equal(t, lock.Token(), holder.Token)
+		require.Zero(t, holder.Fence)
 	})
 }
 
@@ -177,9 +184,9 @@ func TestInspect_ShowsTheFencingTokenThatAMajorityHolds(t *testing.T) {
 func TestFence_WhatAnotherClientHoldsHasNone(t *testing.T) {
 	onBoth(t, 1, func(t *testing.T, c *cluster) {
 		c.do(0, "SET", "name", "some|17")
-		state := inspect(t, c.locker(), "name")
-		require.Equal(t, "some|17", state.Token)
-		require.Zero(t, state.Fence)
+		holder := only(t, inspect(t, c.locker(), "name").Holders)
+		require.EqualValues(t, "some|17", holder.Token)
+		require.Zero(t, holder.Fence)
 	})
 }
 

@@ -31,26 +31,17 @@ func TestForceUnlock_FreesALockWhoeverHoldsIt(t *testing.T) {
 		log := &logBuffer{}
 		locker := c.locker(redlock.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
 		lock := c.everywhere(take(t, c.locker(), "ours", redlock.Metadata("backup of db3")))
-		removed, err := locker.ForceUnlock(t.Context(), "ours")
-		require.NoError(t, err)
-		require.Equal(t, lock.Token(), removed.Token)
-		require.Equal(t, "backup of db3", removed.Metadata)
-		require.Greater(t, removed.Nodes[0].TTL, long/2)
-		for i, node := range removed.Nodes {
-			require.Equal(t, c.servers[i].Addr(), node.Addr)
-			require.NoError(t, node.Err)
-			require.Equal(t, lock.Token(), node.Token)
-		}
+		removed := only(t, must(locker.ForceUnlock(t.Context(), "ours"))(t))
+		require.Greater(t, removed.TTL, long/2)
+		require.Equal(t, redlock.Holder{Token: lock.Token(), Metadata: "backup of db3", TTL: removed.TTL, Nodes: 5}, removed)
 		eventually(t, func() bool { return log.String() != "" }, "the line")
 		require.Contains(t, log.String(), "level=WARN")
 		require.Contains(t, log.String(), "name=ours")
 		require.Contains(t, log.String(), `metadata="backup of db3"`)
-		require.NotContains(t, log.String(), lock.Token()[:40])
+		require.NotContains(t, log.String(), string(lock.Token()[:40]))
 		c.doAll("SET", "theirs", "any text")
-		removed, err = locker.ForceUnlock(t.Context(), "theirs")
-		require.NoError(t, err)
-		require.Equal(t, "any text", removed.Token)
-		require.EqualValues(t, redlock.NoLimit, removed.Nodes[0].TTL)
+		removed = only(t, must(locker.ForceUnlock(t.Context(), "theirs"))(t))
+		require.Equal(t, redlock.Holder{Token: "any text", TTL: redlock.NoLimit, Nodes: 5}, removed)
 		c.eventuallyEmpty()
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 	})
@@ -60,30 +51,59 @@ func TestForceUnlock_FreesALockWithFencing(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(redlock.WithFencing()), "name")
 		c.eventuallyFenced(lock)
-		removed := must(c.locker().ForceUnlock(t.Context(), "name"))(t)
-		require.Equal(t, lock.Token(), removed.Token)
-		require.Equal(t, lock.Fence(), removed.Fence)
+		removed := only(t, must(c.locker().ForceUnlock(t.Context(), "name"))(t))
+		require.Equal(t, redlock.Holder{Token: lock.Token(), Fence: lock.Fence(), TTL: removed.TTL, Nodes: 3}, removed)
 		c.eventuallyFree("name")
 		require.NotZero(t, c.counter(0, "name"), "the counter stays")
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 	})
 }
 
+// The servers push nothing about such a lock, and nobody renews it.
+func TestForceUnlock_EndsALockOfItsOwnLocker(t *testing.T) {
+	t.Parallel()
+	inTurn(t, map[string][]redlock.LockOption{
+		"exclusive": nil, "shared": {redlock.Shared()}, "slot": {redlock.Slots(2)},
+	}, func(t *testing.T, opts []redlock.LockOption) {
+		onBoth(t, 3, func(t *testing.T, c *cluster) {
+			locker := c.locker()
+			lock, other := take(t, locker, "name", opts...), c.everywhere(take(t, locker, "other"))
+			c.common("name")
+			done := lock.Done()
+			token := only(t, must(locker.ForceUnlock(t.Context(), "name"))(t)).Token
+			require.Equal(t, lock.Token(), token)
+			receive(t, done, "the loss")
+			require.ErrorIs(t, lock.Err(), redlock.ErrGone)
+			require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrGone)
+			require.NoError(t, other.Err())
+			unlock(t, other)
+			c.eventuallyEmpty()
+		})
+	})
+}
+
+// The danger: what is handed off is no lock any longer.
+func TestForceUnlock_LeavesTheHolderNothingToHandOff(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker(handsOn)
+		lock, waiters := lineUp(t, locker, 1)
+		token := c.common("name")
+		require.Equal(t, token, only(t, must(locker.ForceUnlock(t.Context(), "name"))(t)).Token)
+		receive(t, lock.Done(), "the loss")
+		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrGone)
+		next := won(t, waiters[0])
+		require.NotEqual(t, token, c.common("name"), "a lock of its own")
+		unlock(t, next)
+	})
+}
+
 func TestForceUnlock_DoesNotReportAsFreedWhatWasNotThere(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
-		removed, err := locker.ForceUnlock(t.Context(), "nobody's")
-		require.NoError(t, err)
-		require.Equal(t, redlock.VerdictNobody, removed.Verdict)
-		for _, node := range removed.Nodes {
-			require.Equal(t, redlock.NodeState{Addr: node.Addr}, node)
-		}
+		require.Nil(t, must(locker.ForceUnlock(t.Context(), "nobody's"))(t))
 		c.do(1, "SET", "one", "token", "PX", long.Milliseconds())
-		removed, err = locker.ForceUnlock(t.Context(), "one")
-		require.NoError(t, err)
-		require.Equal(t, redlock.VerdictNobody, removed.Verdict, "one is no majority")
-		require.Equal(t, "token", removed.Nodes[1].Token)
-		require.Empty(t, removed.Nodes[0].Token+removed.Nodes[2].Token)
+		removed := must(locker.ForceUnlock(t.Context(), "one"))(t)
+		require.Equal(t, []redlock.Holder{{Token: "token", Nodes: 1}}, removed, "one is no majority")
 		c.eventuallyEmpty()
 	})
 }
@@ -111,11 +131,10 @@ func TestForceUnlock_ThatArrivesLateDoesNotDeleteTheKeyOfALaterHolder(t *testing
 		locker := lockerOver(t, c.nodes(opt, pool.WithTimeout(brief), pool.WithMaxOverdue(long)))
 		first := c.everywhere(take(t, c.locker(), "the-name"))
 		removed, err := locker.ForceUnlock(t.Context(), "the-name")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		for _, node := range removed.Nodes {
+		for _, node := range c.refused(err, redlock.ErrNoQuorum).Nodes {
 			require.Error(t, node.Err)
-			require.Empty(t, node.Token)
 		}
+		require.Nil(t, removed)
 		eventually(t, func() bool { return stalled.Load() == 3 }, "all deletions are on their way")
 		unlock(t, first)
 		c.eventuallyEmpty()
@@ -171,8 +190,9 @@ func TestForceUnlock_LeavesSomebodysDataAlone(t *testing.T) {
 		require.ErrorContains(t, refusal.Nodes[0].Err, "WRONGTYPE")
 		require.ErrorContains(t, refusal.Nodes[2].Err, "more than 1024 bytes")
 		require.ErrorContains(t, err, c.servers[1].Addr()+": WRONGTYPE", "which node holds what")
+		require.Nil(t, removed)
 		for i := range 3 {
-			require.ErrorIs(t, removed.Nodes[i].Err, nodeerr.ErrForeign)
+			require.ErrorIs(t, refusal.Nodes[i].Err, nodeerr.ErrForeign)
 			require.EqualValues(t, 1, c.do(i, "EXISTS", "name"))
 		}
 
@@ -181,8 +201,7 @@ func TestForceUnlock_LeavesSomebodysDataAlone(t *testing.T) {
 		c.do(1, "SET", "name", "token")
 		removed, err = locker.ForceUnlock(t.Context(), "name")
 		require.NoError(t, err, "a majority is free now")
-		require.Equal(t, "token", removed.Nodes[1].Token)
-		require.ErrorIs(t, removed.Nodes[2].Err, nodeerr.ErrForeign)
+		require.Equal(t, []redlock.Holder{{Token: "token", Nodes: 1}}, removed)
 		require.EqualValues(t, 1, c.do(2, "EXISTS", "name"))
 	})
 }
@@ -215,10 +234,11 @@ func TestForceUnlock_WithoutAMajorityIsUnknown(t *testing.T) {
 		c.do(2, "SET", "name", "token")
 		c.servers[1].Stop()
 		removed, err := c.locker().ForceUnlock(t.Context(), "name")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.Equal(t, "force unlock", c.refused(err).Op)
-		require.Equal(t, "token", removed.Nodes[2].Token, "what was removed all the same")
-		require.Error(t, removed.Nodes[1].Err)
+		refusal := c.refused(err, redlock.ErrNoQuorum)
+		require.Equal(t, "force unlock", refusal.Op)
+		require.Equal(t, []redlock.Holder{{Token: "token", Nodes: 1}}, removed, "what was removed all the same")
+		require.Error(t, refusal.Nodes[1].Err)
+		require.NoError(t, refusal.Nodes[2].Err)
 		require.Empty(t, c.value(2, "name"))
 	})
 }
@@ -232,10 +252,10 @@ func TestForceUnlock_OnAContextThatEndsDoesNotGoOnWaiting(t *testing.T) {
 	freeze(c.processes...)
 	ctx := briefly(t)
 	removed, err := locker.ForceUnlock(ctx, "name")
-	requireIs(t, err, ctx.Err(), redlock.ErrNoQuorum)
-	for _, node := range removed.Nodes {
+	for _, node := range c.refused(err, ctx.Err(), redlock.ErrNoQuorum).Nodes {
 		require.ErrorIs(t, node.Err, nodeerr.ErrUnanswered)
 	}
+	require.Nil(t, removed)
 	thaw(c.processes...)
 	require.NoError(t, locker.Close())
 	require.ErrorIs(t, errOf(locker.ForceUnlock(t.Context(), "name")), redlock.ErrClosed)

@@ -128,9 +128,9 @@ func TestForm_AFurtherKindOfLockIsAFormAndItsScripts(t *testing.T) {
 		return l
 	}
 	first, second := locker(), locker()
-	holds := func(token string) (n int) {
+	holds := func(token Token) (n int) {
 		for _, s := range servers {
-			if held, err := s.Do("HGET", "app:name", "owner"); err == nil && held != nil && string(held.([]byte)) == token {
+			if held, err := s.Do("HGET", "app:name", "owner"); err == nil && held != nil && Token(held.([]byte)) == token {
 				n++
 			}
 		}
@@ -144,8 +144,8 @@ func TestForm_AFurtherKindOfLockIsAFormAndItsScripts(t *testing.T) {
 	seen, err := second.Inspect(t.Context(), "name")
 	require.NoError(t, err)
 	require.Equal(t, VerdictHeld, seen.Verdict)
-	require.Equal(t, lock.Token(), seen.Token)
-	attached, err := second.Attach(t.Context(), "name", seen.Token)
+	require.Equal(t, lock.Token(), seen.Holders[0].Token)
+	attached, err := second.Attach(t.Context(), "name", seen.Holders[0].Token)
 	require.NoError(t, err)
 	_, err = attached.Detach(t.Context())
 	require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestForm_AFurtherKindOfLockIsAFormAndItsScripts(t *testing.T) {
 	require.GreaterOrEqual(t, holds(lock.Token()), 2)
 	removed, err := first.ForceUnlock(t.Context(), "name")
 	require.NoError(t, err)
-	require.Equal(t, lock.Token(), removed.Token)
+	require.Equal(t, lock.Token(), removed[0].Token)
 	require.ErrorIs(t, lock.Unlock(t.Context()), ErrNotHeld)
 
 	for _, s := range servers { // a key without a TTL

@@ -118,7 +118,7 @@ func TestLock_NoIncrementUnderItIsLost(t *testing.T) {
 // tenure is when somebody could rely on a lock.
 type tenure struct {
 	name       string
-	token      string
+	token      redlock.Token
 	from, till time.Time
 }
 
@@ -204,7 +204,7 @@ func TestLock_NoTwoHoldItWhileNodesFailAndReturn(t *testing.T) {
 	slices.SortFunc(tenures, func(a, b tenure) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), a.from.Compare(b.from))
 	})
-	tokens := map[string]bool{}
+	tokens := map[redlock.Token]bool{}
 	for i, held := range tenures {
 		require.False(t, tokens[held.token])
 		tokens[held.token] = true

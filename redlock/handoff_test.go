@@ -44,7 +44,7 @@ func inLine(tb testing.TB, locker *redlock.Locker, opts ...redlock.LockOption) <
 }
 
 // handed returns the lock of a waiter, after having checked that it is the same on the nodes.
-func handed(tb testing.TB, c *cluster, waiter <-chan held, token string) *redlock.Lock {
+func handed(tb testing.TB, c *cluster, waiter <-chan held, token redlock.Token) *redlock.Lock {
 	tb.Helper()
 	lock := won(tb, waiter)
 	require.NoError(tb, lock.Err())
@@ -333,11 +333,11 @@ func TestLocalHandoff_NumbersRiseFromHandToHandAndAcrossLockers(t *testing.T) {
 			lock = won(t, waiter)
 		}
 		higher(lock)
-		state := inspect(t, locker, "name")
-		require.Greater(t, state.Fence, last, "the last of the block")
+		holder := only(t, inspect(t, locker, "name").Holders)
+		require.Greater(t, holder.Fence, last, "the last of the block")
 		require.Empty(t, lock.Token(), "an earlier holder has had it")
-		attached := got(other.Attach(t.Context(), "name", state.Token))(t)
-		require.Equal(t, state.Fence, attached.Fence())
+		attached := got(other.Attach(t.Context(), "name", holder.Token))(t)
+		require.Equal(t, holder.Fence, attached.Fence())
 		higher(attached)
 		unlock(t, lock)
 		for _, by := range []*redlock.Locker{other, locker} {

@@ -26,6 +26,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // hostileAttacks are what a hostile server sends: a text, and another again and again. With neither it hangs up.
@@ -252,9 +253,9 @@ func (s *texts) Write(p []byte) (int, error) {
 func (s *texts) Observe(e event.Event) {
 	_, _ = fmt.Fprintf(s, "%+v\n", e)
 	switch v := e.(type) {
-	case event.Vote:
+	case protocol.Vote:
 		s.error(v.Err)
-	case event.Round:
+	case protocol.Round:
 		s.error(v.Err)
 	case event.NodeDown:
 		s.error(v.Err)
@@ -338,12 +339,14 @@ func TestSecrets_NoErrorAndNoLogLineHoldsAPassword(t *testing.T) {
 				t.Parallel()
 				said := &texts{}
 				logger := slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))
-				opts := []pool.Option{pool.WithTimeout(brief), pool.WithDialTimeout(brief), pool.WithMaxOverdue(brief)}
+				opts := []redlock.Option{
+					pool.WithTimeout(brief), pool.WithDialTimeout(brief), pool.WithMaxOverdue(brief),
+					redlock.WithObserver(said, (*recorder)(nil).Groups()...), redlock.WithLogger(logger),
+				}
 				if name == "is asked with credentials" {
 					opts = append(opts, pool.WithCredentials(func(context.Context, string) (string, string, error) { return "user", secret, nil }))
 				}
-				locker, err := redlock.Open([]string{server}, redlock.WithPoolOptions(opts...), redlock.WithObserver(said),
-					redlock.WithLogger(logger))
+				locker, err := redlock.Open([]string{server}, opts...)
 				require.NoError(t, err)
 				for range 2 { // the second finds out why there is no connection
 					_, err = locker.TryLock(t.Context(), "name")

@@ -39,15 +39,15 @@ func (l *Locker) look(ctx context.Context, name string, tracked bool) (*LockStat
 		return nil, failed(opInspect, name, ended(ctx))
 	}
 	answers := l.engine.Observe(ctx, req.key, tracked)
-	s := l.state(name, answers)
+	s := newLockState(name, l.states(answers))
 	if yes, no, foreign := tally(answers); yes+no+foreign >= s.Need {
 		return s, nil
 	}
 	return s, l.unanswered(ctx, opInspect, name, ErrNoQuorum, answers)
 }
 
-// state returns the LockState that the answers to an observation show.
-func (l *Locker) state(name string, answers []engine.Answer) *LockState {
+// states returns what the answers to an observation show of each node.
+func (l *Locker) states(answers []engine.Answer) []NodeState {
 	nodes := make([]NodeState, len(answers))
 	for i, a := range answers {
 		n := NodeState{Addr: l.addr(i), Err: a.Err}
@@ -55,11 +55,13 @@ func (l *Locker) state(name string, answers []engine.Answer) *LockState {
 		case quorum.No:
 			n.Err = nil
 		case quorum.Yes:
-			n.Held, n.Kind, n.TTL = true, Kind(a.Kind.String()), a.TTL
+			n.Kind, n.TTL, n.WriterWaits = Kind(a.Kind.String()), a.TTL, a.WriterWaits
 			if n.Kind == KindExclusive {
-				n.Token, n.Fence, n.Metadata = a.Token, a.Fence, token.Metadata(a.Token)
+				n.Holders = holdersIn(a.Kind, []engine.Observation{a.Observation})
+				n.Holders[0].Fence = a.Fence
+			} else {
+				n.Holders = holdersIn(a.Kind, a.Sharers)
 			}
-			n.Sharers, n.WriterWaits = sharers(a.Kind, a.Sharers), a.WriterWaits
 		default:
 			if n.TTL = a.TTL; errors.Is(a.Err, nodeerr.ErrForeign) && a.TTL == 0 {
 				n.TTL = NoLimit
@@ -67,17 +69,17 @@ func (l *Locker) state(name string, answers []engine.Answer) *LockState {
 		}
 		nodes[i] = n
 	}
-	return NewLockState(name, nodes)
+	return nodes
 }
 
-// sharers returns the Sharers that a node has shown. kind is the kind of their locks.
-func sharers(kind engine.Kind, seen []engine.Observation) (all []Sharer) {
+// holdersIn returns the holders that a node has shown. kind is the kind of their locks.
+func holdersIn(kind engine.Kind, seen []engine.Observation) (all []Holder) {
 	for _, s := range seen {
 		slot := 0
 		if kind.HasSlots() {
 			slot, _ = s.Slot.At() // -1 if there is none
 		}
-		all = append(all, Sharer{Token: s.Token, Metadata: token.Metadata(s.Token), Slot: slot, TTL: s.TTL, Nodes: 1})
+		all = append(all, Holder{Token: Token(s.Token), Metadata: token.Metadata(s.Token), Slot: slot, TTL: s.TTL, Nodes: 1})
 	}
 	return all
 }

@@ -38,7 +38,14 @@ func TestInspect_CountsAServerUnderTwoNamesOnce(t *testing.T) {
 	require.ErrorIs(t, errOf(locker.Attach(t.Context(), "name", "token")), nodeerr.ErrSameServer)
 	removed, err := locker.ForceUnlock(t.Context(), "name")
 	requireIs(t, err, redlock.ErrNoQuorum, nodeerr.ErrSameServer)
-	require.Equal(t, redlock.VerdictUnknown, removed.Verdict)
+	require.Equal(t, []redlock.Holder{{Token: "token", Nodes: 1}}, removed)
+}
+
+// only returns the one holder that a state, a node or a removal shows.
+func only(tb testing.TB, holders []redlock.Holder) redlock.Holder {
+	tb.Helper()
+	require.Len(tb, holders, 1)
+	return holders[0]
 }
 
 // inspect asks who holds a name.
@@ -56,25 +63,28 @@ func TestInspect_ShowsWhoHoldsTheLockForHowLong(t *testing.T) {
 		c.eventuallyHeld("lock:name", lock.Token())
 		s := inspect(t, c.locker(redlock.WithKeyPrefix("lock:")), "name")
 		require.Equal(t, redlock.VerdictHeld, s.Verdict)
-		require.Equal(t, lock.Token(), s.Token)
-		require.Equal(t, "backup: of db3", s.Metadata)
-		require.Greater(t, s.TTL, 20*time.Second)
-		require.LessOrEqual(t, s.TTL, time.Minute)
+		require.Equal(t, redlock.KindExclusive, s.Kind)
+		h := only(t, s.Holders)
+		require.Greater(t, h.TTL, 20*time.Second)
+		require.LessOrEqual(t, h.TTL, time.Minute)
+		require.Equal(t, redlock.Holder{Token: lock.Token(), Metadata: "backup: of db3", TTL: h.TTL, Nodes: 5}, h)
 		require.Equal(t, 3, s.Need)
 		require.Len(t, s.Nodes, 5)
 		for i, node := range s.Nodes {
 			require.Equal(t, c.servers[i].Addr(), node.Addr)
 			require.NoError(t, node.Err)
-			require.Equal(t, lock.Token(), node.Token)
-			require.Equal(t, "backup: of db3", node.Metadata)
+			require.Equal(t, redlock.KindExclusive, node.Kind)
 			require.Greater(t, node.TTL, 20*time.Second)
+			want := redlock.Holder{Token: lock.Token(), Metadata: "backup: of db3", TTL: node.TTL, Nodes: 1}
+			require.Equal(t, want, only(t, node.Holders))
 		}
 		require.NoError(t, lock.Err())
 		unlock(t, lock)
 		c.eventuallyEmpty()
 		s = inspect(t, locker, "name")
 		require.Equal(t, redlock.VerdictNobody, s.Verdict)
-		require.Zero(t, s.TTL)
+		require.Empty(t, s.Kind)
+		require.Nil(t, s.Holders)
 		for _, node := range s.Nodes {
 			require.Equal(t, redlock.NodeState{Addr: node.Addr}, node)
 		}
@@ -90,21 +100,24 @@ func TestInspect_CallsALockHeldThatAMajorityHolds(t *testing.T) {
 		c.do(2, "SET", "name", "other", "PX", long.Milliseconds())
 		s := inspect(t, locker, "name")
 		require.Equal(t, redlock.VerdictNobody, s.Verdict, "two are no majority")
-		require.Zero(t, s.TTL)
-		require.Equal(t, "theirs", s.Nodes[1].Token)
-		require.Equal(t, "other", s.Nodes[2].Token)
-		require.Empty(t, s.Nodes[3].Token)
+		require.Equal(t, redlock.KindExclusive, s.Kind)
+		require.Nil(t, s.Holders)
+		require.EqualValues(t, "theirs", only(t, s.Nodes[1].Holders).Token)
+		require.EqualValues(t, "other", only(t, s.Nodes[2].Holders).Token)
+		require.Nil(t, s.Nodes[3].Holders)
 
 		c.do(2, "SET", "name", "theirs", "PX", (20 * time.Minute).Milliseconds())
 		c.do(3, "SET", "name", "theirs") // for ever
 		s = inspect(t, locker, "name")
-		require.Equal(t, "theirs", s.Token, "a foreign client's")
-		require.Empty(t, s.Metadata)
+		h := only(t, s.Holders)
+		require.EqualValues(t, "theirs", h.Token, "a foreign client's")
+		require.Empty(t, h.Metadata)
+		require.Equal(t, 4, h.Nodes)
 		require.EqualValues(t, redlock.NoLimit, s.Nodes[3].TTL)
-		require.LessOrEqual(t, s.TTL, 20*time.Minute, "for so long three hold it")
-		require.Greater(t, s.TTL, 15*time.Minute)
+		require.LessOrEqual(t, h.TTL, 20*time.Minute, "for so long three hold it")
+		require.Greater(t, h.TTL, 15*time.Minute)
 		c.doAll("SET", "name", "theirs")
-		require.EqualValues(t, redlock.NoLimit, inspect(t, locker, "name").TTL)
+		require.EqualValues(t, redlock.NoLimit, only(t, inspect(t, locker, "name").Holders).TTL)
 	})
 }
 
@@ -116,7 +129,7 @@ func TestInspect_ReportsWhyANodeDoesNotAnswer(t *testing.T) {
 		c.do(0, "RPUSH", "name", "data")
 		c.servers[1].Stop()
 		s := inspect(t, locker, "name")
-		require.Equal(t, lock.Token(), s.Token)
+		require.Equal(t, lock.Token(), only(t, s.Holders).Token)
 		wrong := as[*nodeerr.ServerError](t, s.Nodes[0].Err)
 		require.Equal(t, "WRONGTYPE", wrong.Code)
 		require.Error(t, s.Nodes[1].Err)
@@ -132,7 +145,7 @@ func TestInspect_ReportsWhyANodeDoesNotAnswer(t *testing.T) {
 		require.ErrorContains(t, err, ": 2 of 5 nodes answered, 3 needed")
 		require.Equal(t, "inspect", c.refused(err).Op)
 		require.NotNil(t, s)
-		require.Equal(t, lock.Token(), s.Nodes[3].Token, "what the others say is told")
+		require.Equal(t, lock.Token(), only(t, s.Nodes[3].Holders).Token, "what the others say is told")
 		require.Equal(t, "list", strings.ToLower(c.do(0, "TYPE", "name").(string)))
 		_ = lock.Unlock(t.Context())
 	})
@@ -146,7 +159,7 @@ func TestInspect_SomebodysDataIsNotAMissingAnswer(t *testing.T) {
 		require.Equal(t, redlock.VerdictForeign, s.Verdict)
 		for i := range 2 {
 			require.ErrorIs(t, s.Nodes[i].Err, nodeerr.ErrForeign)
-			require.Empty(t, s.Nodes[i].Token)
+			require.Nil(t, s.Nodes[i].Holders)
 		}
 		require.NoError(t, s.Nodes[2].Err)
 		requireIs(t, errOf(c.locker().Attach(t.Context(), "name", "token")), redlock.ErrNotHeld, nodeerr.ErrForeign)
@@ -161,13 +174,16 @@ func TestInspect_AnEmptyValueIsAToken(t *testing.T) {
 		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
 		s := inspect(t, locker, "name")
 		require.Equal(t, redlock.VerdictHeld, s.Verdict)
-		require.Empty(t, s.Token)
-		require.Greater(t, s.TTL, long/2)
-		for i, held := range []bool{true, true, false} {
-			require.Equal(t, held, s.Nodes[i].Held)
+		h := only(t, s.Holders)
+		require.Greater(t, h.TTL, long/2)
+		require.Equal(t, redlock.Holder{TTL: h.TTL, Nodes: 2}, h)
+		for i, kind := range []redlock.Kind{redlock.KindExclusive, redlock.KindExclusive, ""} {
+			require.Equal(t, kind, s.Nodes[i].Kind)
+			require.Equal(t, kind != "", len(s.Nodes[i].Holders) == 1)
 		}
-		removed := must(locker.ForceUnlock(t.Context(), "name"))(t)
-		require.Equal(t, redlock.VerdictHeld, removed.Verdict)
+		removed := only(t, must(locker.ForceUnlock(t.Context(), "name"))(t))
+		require.Greater(t, removed.TTL, long/2)
+		require.Equal(t, redlock.Holder{TTL: removed.TTL, Nodes: 2}, removed)
 		require.Equal(t, redlock.VerdictNobody, inspect(t, locker, "name").Verdict)
 		take(t, locker, "name")
 	})
@@ -197,10 +213,10 @@ func nodeStates(text string) (nodes []redlock.NodeState) {
 			n.Err = nodeerr.ErrTimeout
 		case '#':
 			n.Err = &nodeerr.ServerError{Code: "WRONGTYPE"}
-		case '0':
-			n.Held, n.TTL = true, time.Minute
 		default:
-			n.Held, n.Token, n.TTL = true, string(letter), time.Minute
+			token := redlock.Token(strings.Trim(string(letter), "0"))
+			n.Kind, n.TTL = redlock.KindExclusive, time.Minute
+			n.Holders = []redlock.Holder{{Token: token, TTL: n.TTL, Nodes: 1}}
 		}
 		nodes = append(nodes, n)
 	}
@@ -226,7 +242,9 @@ func TestNewState_TellsWhoHoldsTheLock(t *testing.T) {
 		s := redlock.NewLockState("name", nodeStates(test.nodes))
 		require.Equal(t, test.want, s.Verdict, test.nodes)
 		require.Equal(t, len(test.nodes)/2+1, s.Need)
-		require.Equal(t, test.want == held, s.TTL > 0, test.nodes)
+		require.Equal(t, test.want == held, len(s.Holders) == 1 && s.Holders[0].TTL > 0, test.nodes)
+		require.Equal(t, test.want == held, s.Holders != nil, test.nodes)
+		require.Equal(t, strings.ContainsAny(test.nodes, "abc0"), s.Kind == redlock.KindExclusive, test.nodes)
 		require.Len(t, s.Nodes, len(test.nodes))
 	}
 }
@@ -244,13 +262,13 @@ func TestNewState_IsUnknownIfAndOnlyIfTheMissingNodesDecide(t *testing.T) {
 			s := redlock.NewLockState("name", nodeStates(text))
 			switch s.Verdict {
 			case redlock.VerdictHeld:
-				require.Equal(t, map[string]bool{"of " + s.Token: true}, holders, text)
+				require.Equal(t, map[string]bool{"of " + string(only(t, s.Holders).Token): true}, holders, text)
 			case redlock.VerdictNobody, redlock.VerdictForeign:
 				require.Equal(t, map[string]bool{"": true}, holders, text)
-				require.Empty(t, s.Token)
+				require.Nil(t, s.Holders)
 			default:
 				require.Greater(t, len(holders), 1, text)
-				require.Empty(t, s.Token)
+				require.Nil(t, s.Holders)
 			}
 			require.Equal(t, s.Verdict == redlock.VerdictForeign, nobodyCanTake(text), text)
 		}
@@ -318,21 +336,21 @@ func nobodyCanTake(text string) bool {
 func TestNewState_CountsTheHolderOnce(t *testing.T) {
 	t.Parallel()
 	nodes := nodeStates("aab-?")
-	for i := range nodes[:2] {
-		nodes[i].Metadata = "of a"
+	shows := func(i int, fence uint64, ttl time.Duration) {
+		nodes[i].Kind, nodes[i].TTL = redlock.KindExclusive, ttl
+		nodes[i].Holders = []redlock.Holder{{Token: "a", Metadata: "of a", Fence: fence, TTL: ttl, Nodes: 1}}
 	}
-	nodes[3] = redlock.NodeState{Held: true, Token: "a", TTL: redlock.NoLimit, Metadata: "of a"}
-	nodes[0].Fence, nodes[1].Fence, nodes[3].Fence = 7, 8, 7
+	shows(0, 7, time.Minute)
+	shows(1, 8, time.Minute)
+	shows(3, 7, redlock.NoLimit)
 	s := redlock.NewLockState("name", nodes)
 	require.Equal(t, redlock.VerdictHeld, s.Verdict, "numbers behind the same token do not make it another's")
-	require.Equal(t, "a", s.Token)
-	require.Equal(t, "of a", s.Metadata)
-	require.Zero(t, s.Fence, "no majority has the same")
-	require.Equal(t, time.Minute, s.TTL, "for so long three hold it")
-	nodes[1].Fence, nodes[1].TTL, nodes[0].TTL = 7, redlock.NoLimit, redlock.NoLimit
+	// No majority has the same number, and three hold it for a minute.
+	require.Equal(t, []redlock.Holder{{Token: "a", Metadata: "of a", TTL: time.Minute, Nodes: 3}}, s.Holders)
+	shows(0, 7, redlock.NoLimit)
+	shows(1, 7, redlock.NoLimit)
 	s = redlock.NewLockState("name", nodes)
-	require.EqualValues(t, 7, s.Fence)
-	require.EqualValues(t, redlock.NoLimit, s.TTL)
+	require.Equal(t, []redlock.Holder{{Token: "a", Metadata: "of a", Fence: 7, TTL: redlock.NoLimit, Nodes: 3}}, s.Holders)
 
 	nodes[0].Err = errors.New("late") // what it holds is not known
 	require.Equal(t, redlock.VerdictUnknown, redlock.NewLockState("name", nodes).Verdict)
@@ -386,7 +404,8 @@ func TestReplica_WhatItHoldsIsNoAnswer(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "1 of 3 nodes answered, 2 needed")
 		require.Equal(t, redlock.VerdictUnknown, s.Verdict)
-		require.Empty(t, s.Token)
+		require.Nil(t, s.Holders)
+		require.EqualValues(t, "token", only(t, s.Nodes[0].Holders).Token)
 		require.NoError(t, s.Nodes[0].Err)
 		requireReplica(t, s.Nodes[1].Err)
 		requireReplica(t, s.Nodes[2].Err)
@@ -395,15 +414,15 @@ func TestReplica_WhatItHoldsIsNoAnswer(t *testing.T) {
 
 		// A replica that holds nothing does not show either that nobody holds the lock.
 		removed, err := locker.ForceUnlock(t.Context(), "nothing")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		requireReplica(t, removed.Nodes[1].Err)
+		requireReplica(t, c.refused(err, redlock.ErrNoQuorum).Nodes[1].Err)
+		require.Nil(t, removed)
 
 		for i := range 2 { // a node whose role changes back is used again
 			c.do(i+1, "REPLICAOF", "NO", "ONE")
 		}
 		eventually(t, func() bool {
 			s, err := locker.Inspect(t.Context(), "name")
-			return err == nil && s.Token == "token"
+			return err == nil && len(s.Holders) == 1 && s.Holders[0].Token == "token"
 		}, "the nodes are connected again")
 	})
 }
@@ -421,7 +440,7 @@ func TestReplica_IsWhatSaysSo(t *testing.T) {
 		for _, command := range commands {
 			c.do(0, command[0].(string), command[1:]...)
 		}
-		require.Equal(t, "token", inspect(t, c.locker(), "name").Token)
+		require.EqualValues(t, "token", only(t, inspect(t, c.locker(), "name").Holders).Token)
 	})
 }
 
@@ -444,7 +463,7 @@ func TestLoading_IsNoAnswer(t *testing.T) {
 	locker := c.locker()
 	s, err := locker.Inspect(t.Context(), "name")
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	require.Equal(t, "token", s.Nodes[2].Token)
+	require.EqualValues(t, "token", only(t, s.Nodes[2].Holders).Token)
 	for _, n := range s.Nodes[:2] {
 		require.ErrorContains(t, n.Err, "LOADING")
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // gate is a way to a server. While it is shut, what clients send is held up, as by a lost TCP segment; what the server sends
@@ -79,7 +79,7 @@ func (c *cluster) gates(t *testing.T) (gates []*gate, urls []string) {
 }
 
 // answers returns what the nodes have answered to the extensions of "name".
-func (r *recorder) answers(of ...event.Answer) (n int) {
+func (r *recorder) answers(of ...protocol.Answer) (n int) {
 	for _, v := range r.votesOn("extend", "name") {
 		if slices.Contains(of, v.Answer) {
 			n++
@@ -120,7 +120,7 @@ func renewed(t *testing.T, c *cluster, timeout time.Duration, opts ...redlock.Op
 	g.lock = take(t, g.locker, "name", redlock.TTL(renewedTTL), redlock.RenewFor(redlock.NoLimit))
 	g.seen.waitForVotes(t, "acquire", "name", 3)
 	nextAt(t, g.clock, renewalIn(0, renewedTTL))
-	eventually(t, func() bool { return g.seen.answers(event.AnswerYes) == 3 }, "the first renewal")
+	eventually(t, func() bool { return g.seen.answers(protocol.AnswerYes) == 3 }, "the first renewal")
 	return g
 }
 
@@ -143,7 +143,7 @@ func (g *gated) renew(t *testing.T, away int) {
 	t.Helper()
 	g.shut(t, away)
 	nextAt(t, g.clock, renewalIn(1, renewedTTL))
-	eventually(t, func() bool { return g.seen.answers(event.AnswerYes) == 6-away }, "the renewal has been sent")
+	eventually(t, func() bool { return g.seen.answers(protocol.AnswerYes) == 6-away }, "the renewal has been sent")
 }
 
 // comeAndGo is another holder, after two nodes have lost the key.
@@ -156,7 +156,7 @@ func (g *gated) comeAndGo(t *testing.T, opts ...redlock.Option) {
 // timeOut waits until the nodes are not waited for any more.
 func (g *gated) timeOut(t *testing.T) {
 	t.Helper()
-	eventually(t, func() bool { return g.seen.answers(event.AnswerUnknown, event.AnswerUnsent) >= g.away }, "nobody waits any more")
+	eventually(t, func() bool { return g.seen.answers(protocol.AnswerUnknown, protocol.AnswerUnsent) >= g.away }, "nobody waits any more")
 	require.NoError(t, g.lock.Err())
 }
 
@@ -229,7 +229,7 @@ func TestRenewFor_ANodeThatIsGivenTheKeyCountsATenthOfASecondLater(t *testing.T)
 		nextAt(t, g.clock, renewalIn(1, renewedTTL))
 		eventually(t, func() bool { return g.seen.renewals() == 2 }, "the renewal that gives it the key")
 		g.open()
-		eventually(t, func() bool { return g.seen.answers(event.AnswerRecreated) == 1 }, "it has the key")
+		eventually(t, func() bool { return g.seen.answers(protocol.AnswerRecreated) == 1 }, "it has the key")
 		nextAt(t, g.clock, 100*time.Millisecond)
 		eventually(t, func() bool { return g.seen.renewals() == 3 }, "the renewal that confirms that")
 		g.c.processes[1].Freeze()
@@ -250,7 +250,7 @@ func TestUnlock_ALockThatALateAcquireHasSetAgainWasNotHeld(t *testing.T) {
 	eventually(t, func() bool { return g.gates[0].named.Load() > before }, "the acquire is held up")
 	g.comeAndGo(t)
 	eventually(t, func() bool {
-		return slices.ContainsFunc(g.seen.votesOn("acquire", "name"), func(v event.Vote) bool { return v.Answer == event.AnswerUnknown })
+		return slices.ContainsFunc(g.seen.votesOn("acquire", "name"), func(v protocol.Vote) bool { return v.Answer == protocol.AnswerUnknown })
 	}, "nobody waits any more")
 	g.open()
 	eventually(t, func() bool { return g.c.do(0, "EXISTS", "name") == int64(1) }, "the acquire sets the key")
@@ -312,5 +312,5 @@ func TestRenewFor_ALockThatIsDeletedBesideARenewalThatIsRefusedIsLost(t *testing
 	g.open()
 	receive(t, g.lock.Done(), "the loss")
 	require.ErrorIs(t, g.lock.Err(), redlock.ErrGone)
-	eventually(t, func() bool { return g.seen.answers(event.AnswerRefused) == 2 }, "the answers that refused")
+	eventually(t, func() bool { return g.seen.answers(protocol.AnswerRefused) == 2 }, "the answers that refused")
 }

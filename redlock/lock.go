@@ -29,11 +29,11 @@ func (l *Lock) Name() string { return l.locker.nameOf(l.held.Name.Key()) }
 //
 // With [WithLocalHandoff] a lock may pass from holder to holder with its token. Token returns "" for such a lock:
 // another process that used the token would meet a later holder. [Lock.Detach] returns the token.
-func (l *Lock) Token() string {
+func (l *Lock) Token() Token {
 	if l.held.Lease.HandsOff() {
 		return ""
 	}
-	return l.held.Lease.ID().Token
+	return Token(l.held.Lease.ID().Token)
 }
 
 // Fence returns the lock's fencing token, a number from 1 to below 2^53. It is higher than the number of every earlier
@@ -108,7 +108,7 @@ func (l *Lock) Context(parent context.Context) (context.Context, context.CancelF
 // holder returns a new holder for a request.
 func (l *Locker) holder(req *request) engine.Holder {
 	by := engine.Holder{Want: req.Want, Owner: req.owner, Of: req.call}
-	if !l.events.wants(kindEnds) && l.events.mayLog() {
+	if !l.events.wants(groupEnds) && l.events.mayLog() {
 		by.Since = l.events.since()
 	}
 	return by

@@ -28,8 +28,8 @@ type Locker struct {
 }
 
 // Open makes a Locker over nodes of its own, one for each URL. [Locker.Close] closes them. The URLs are as for
-// [pool.Open], such as redis://host:6379, and [WithPoolOptions] passes options to it. The nodes connect on first use.
-// Open returns the errors of pool.Open and of [New].
+// [pool.Open], such as redis://host:6379, and so are options of package pool. The nodes connect on first use. Open
+// returns the errors of pool.Open and of [New].
 func Open(urls []string, opts ...Option) (*Locker, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -49,15 +49,15 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 // The nodes stay the caller's. Several Lockers may share them, and the caller closes them after the Lockers.
 //
 // New returns [ErrInvalid] for no node, a nil node, two nodes with the same address, a nil option, an option out of
-// range, or [WithPoolOptions]. Two addresses of the same server are found when both are connected: the second vote of
-// that server is then refused ([nodeerr.ErrSameServer]).
+// range, or an option of package pool. Two addresses of the same server are found when both are connected: the second
+// vote of that server is then refused ([nodeerr.ErrSameServer]).
 func New(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 	c, err := newConfig(opts)
 	if err != nil {
 		return nil, err
 	}
 	if c.pool != nil {
-		return nil, invalid("WithPoolOptions: the nodes given to New have their options already")
+		return nil, invalid("an option of package pool: the nodes given to New have theirs already")
 	}
 	return newLocker(nodes, c)
 }
@@ -93,7 +93,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	l.events.audience, l.events.began = &l.audience, time.Now()
 	s.Events = program{l}
 	l.engine = engine.New(*s)
-	if l.events.wants(kindNodes) || l.events.mayLog() {
+	if l.events.wants(groupNodes) || l.events.mayLog() {
 		l.engine.ReportHealth(program{l})
 	}
 	return l, nil

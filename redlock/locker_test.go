@@ -148,7 +148,7 @@ func TestClose_OfTheNodesUnderAFunctionOfDoIsAnError(t *testing.T) {
 func TestClose_OfALockerThatCannotReleaseIsAnErrorOfDo(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
-	locker := c.opened(redlock.WithPoolOptions(pool.WithTimeout(brief)), redlock.WithClock(clocktest.New()))
+	locker := c.opened(pool.WithTimeout(brief), redlock.WithClock(clocktest.New()))
 	r := runBeside(t, locker, "name")
 	c.eventuallyHeld("name", r.lock.Token())
 	kill(c.servers[1:]...)
@@ -546,7 +546,7 @@ func TestOpen_RefusesWhatPoolOpenAndNewRefuse(t *testing.T) {
 	t.Parallel()
 	require.Error(t, errOf(redlock.Open(nil)))
 	require.Error(t, errOf(redlock.Open([]string{"redis://a", "redis://a"})))
-	require.ErrorContains(t, errOf(redlock.Open([]string{"redis://a"}, redlock.WithPoolOptions(pool.WithTimeout(-1)))), "WithTimeout")
+	require.ErrorContains(t, errOf(redlock.Open([]string{"redis://a"}, pool.WithTimeout(-1))), "WithTimeout")
 	require.ErrorContains(t, errOf(redlock.Open([]string{"redis://a"}, redlock.TTL(-1))), "TTL -1ns")
 }
 

@@ -9,12 +9,13 @@ import (
 
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // log writes the log line of an event, if it has one. It never logs a token.
 func (a *audience) log(what event.Event) {
 	switch v := what.(type) {
-	case event.Round:
+	case protocol.Round:
 		if v.Err != nil {
 			level, message := refusalLine(v)
 			a.line(v.At, level, message, "op", v.Op, "name", v.Name, "took", v.Took, "split", v.Split, "error", v.Err.Error())
@@ -78,7 +79,7 @@ type logOnly struct {
 // refusalLine returns the level and the message of the log line about a refused round. A loss has a line of its own,
 // and so has a node that is down. A release that too few nodes confirmed has a higher level: Do returns an error for it
 // only if the nodes refused it.
-func refusalLine(v event.Round) (level slog.Level, message string) {
+func refusalLine(v protocol.Round) (level slog.Level, message string) {
 	var refusal *QuorumError
 	switch {
 	case v.Op != event.OpUnlock || !errors.Is(v.Err, ErrNoQuorum) || !errors.As(v.Err, &refusal):

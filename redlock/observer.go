@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 const (
@@ -14,61 +15,61 @@ const (
 	maxDrain  = time.Second // how long Close waits for the observers
 )
 
-// kinds is a set of kinds of events, with a bit for each.
-type kinds uint8
+// groups is a set of groups of events, with a bit for each.
+type groups uint8
 
 const (
-	kindCalls kinds = 1 << iota
-	kindEnds
-	kindRounds
-	kindVotes
-	kindTurns
-	kindNodes
-	kindKeys
-	allKinds = 1<<iota - 1
-	// numbered is the set of the kinds whose events have the number of a call.
-	numbered = kindCalls | kindEnds | kindRounds | kindVotes
+	groupCalls groups = 1 << iota
+	groupEnds
+	groupRounds
+	groupVotes
+	groupTurns
+	groupNodes
+	groupKeys
+	allGroups = 1<<iota - 1
+	// numbered is the set of the groups whose events have the number of a call.
+	numbered = groupCalls | groupEnds | groupRounds | groupVotes
 )
 
-var kindsByName = map[event.Kind]kinds{
-	event.Calls: kindCalls, event.Ends: kindEnds, event.Rounds: kindRounds, event.Votes: kindVotes, event.Turns: kindTurns,
-	event.Nodes: kindNodes, event.Keys: kindKeys,
+var groupBits = map[event.Group]groups{
+	event.Calls: groupCalls, event.Ends: groupEnds, event.Nodes: groupNodes, event.Keys: groupKeys,
+	protocol.Rounds: groupRounds, protocol.Votes: groupVotes, protocol.Turns: groupTurns,
 }
 
-// kindOf returns the kind of an event. It returns allKinds for an event that goes to every observer, and 0 for an event
-// that goes only to the log.
-func kindOf(what event.Event) kinds {
+// groupOf returns the group of an event. It returns allGroups for an event that goes to every observer, and 0 for an
+// event that goes only to the log.
+func groupOf(what event.Event) groups {
 	switch what.(type) {
 	case event.Acquire, event.Extend, event.Unlock:
-		return kindCalls
+		return groupCalls
 	case event.End:
-		return kindEnds
-	case event.Round, event.Raise:
-		return kindRounds
-	case event.Vote:
-		return kindVotes
-	case event.Turn:
-		return kindTurns
+		return groupEnds
+	case protocol.Round, protocol.Raise:
+		return groupRounds
+	case protocol.Vote:
+		return groupVotes
+	case protocol.Turn:
+		return groupTurns
 	case event.NodeUp, event.NodeDown, event.Quarantine:
-		return kindNodes
+		return groupNodes
 	case event.Stuck, event.Heal, event.ForceUnlock:
-		return kindKeys
+		return groupKeys
 	case event.Drop:
-		return allKinds
+		return allGroups
 	}
 	return 0
 }
 
-// observing is an Observer, with the kinds of events that it wants.
+// observing is an Observer, with the groups of events that it wants.
 type observing struct {
 	event.Observer
-	kinds kinds
+	groups groups
 }
 
 // audience is the observers and the logger that events are passed to.
 type audience struct {
 	observers []observing
-	wanted    kinds // the kinds that at least one of them wants
+	wanted    groups // the groups that at least one of them wants
 	logger    *slog.Logger
 }
 
@@ -84,9 +85,9 @@ type events struct {
 	drained chan struct{} // closed when no event waits; nil while no goroutine runs
 }
 
-// wants reports whether an observer wants any of the kinds. If none does, an event that is only for observers need not
+// wants reports whether an observer wants any of the groups. If none does, an event that is only for observers need not
 // be made.
-func (a *audience) wants(k kinds) bool { return a.wanted&k != 0 }
+func (a *audience) wants(g groups) bool { return a.wanted&g != 0 }
 
 // emit reports an event. It does not block, and takes no mutex but that of the events.
 func (e *events) emit(what event.Event) {
@@ -98,10 +99,10 @@ func (e *events) emit(what event.Event) {
 // endUnheard records the end of a call and returns true, if no observer wants the event of the end: it need not be
 // made. Otherwise endUnheard returns false, and emitEnd records the end. All later events of the call are late.
 func (e *events) endUnheard(c *observedCall) bool {
-	if e.wants(kindCalls) {
+	if e.wants(groupCalls) {
 		return false
 	}
-	if e.wants(kindRounds | kindVotes) {
+	if e.wants(groupRounds | groupVotes) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		c.over = true
@@ -118,7 +119,7 @@ func (e *events) emitEnd(c *observedCall, what event.Event) {
 }
 
 // emitVote reports a vote in a round of a call.
-func (e *events) emitVote(c *observedCall, what event.Vote) {
+func (e *events) emitVote(c *observedCall, what protocol.Vote) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	what.Call, what.Late = c.callID(), c != nil && c.over
@@ -126,7 +127,7 @@ func (e *events) emitVote(c *observedCall, what event.Vote) {
 }
 
 // emitRound reports the outcome of a round of a call. The call is nil if no observer wants its number.
-func (e *events) emitRound(c *observedCall, what event.Round) {
+func (e *events) emitRound(c *observedCall, what protocol.Round) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	what.Call, what.Late = c.callID(), c != nil && c.over
@@ -175,9 +176,9 @@ func (e *events) deliver() {
 
 // pass passes an event to each observer that wants it, and then to the log.
 func (e *events) pass(what event.Event) {
-	kind := kindOf(what)
+	group := groupOf(what)
 	for _, o := range e.observers {
-		if o.kinds&kind != 0 {
+		if o.groups&group != 0 {
 			o.Observe(what)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 func TestObserver_IsNotifiedOfEveryVoteAndVerdict(t *testing.T) {
@@ -42,14 +43,14 @@ func TestObserver_IsNotifiedOfEveryVoteAndVerdict(t *testing.T) {
 			command  string // scripts go by their source at first
 		}{{"acquire", 9 * time.Minute, "EVAL"}, {"extend", 19 * time.Minute, "EVAL"}, {"unlock", 0, "EVAL"}} {
 			eventually(t, func() bool { return len(seen.verdictsOn(op.name)) > 0 }, "the verdict")
-			require.Equal(t, []event.Round{{Op: op.name, Name: "name", Validity: op.validity}}, seen.verdictsOn(op.name))
+			require.Equal(t, []protocol.Round{{Op: op.name, Name: "name", Validity: op.validity}}, seen.verdictsOn(op.name))
 			votes := seen.votesOn(op.name, "")
 			for i, vote := range votes[:4] {
-				require.Equal(t, event.Vote{
-					Op: op.name, Name: "name", Node: i, Addr: c.servers[i].Addr(), Answer: event.AnswerYes, Command: op.command,
+				require.Equal(t, protocol.Vote{
+					Op: op.name, Name: "name", Node: i, Addr: c.servers[i].Addr(), Answer: protocol.AnswerYes, Command: op.command,
 				}, vote)
 			}
-			require.Equal(t, event.AnswerNo, votes[4].Answer)
+			require.Equal(t, protocol.AnswerNo, votes[4].Answer)
 			require.ErrorIs(t, votes[4].Err, nodeerr.ErrHeld)
 			require.Equal(t, 4, votes[4].Node)
 			require.Equal(t, c.servers[4].Addr(), votes[4].Addr)
@@ -67,7 +68,7 @@ func TestObserver_IsNotifiedHowLongThingsTook(t *testing.T) {
 	lock := take(t, locker, "name", redlock.TTL(10*time.Second))
 	seen.waitForVotes(t, "acquire", "name", 3)
 	eventually(t, func() bool { return len(seen.verdictsOn("acquire")) > 0 }, "the verdict")
-	require.Equal(t, []event.Round{{Op: "acquire", Name: "name", Took: time.Second, Validity: 9 * time.Second}}, seen.verdictsOn("acquire"))
+	require.Equal(t, []protocol.Round{{Op: "acquire", Name: "name", Took: time.Second, Validity: 9 * time.Second}}, seen.verdictsOn("acquire"))
 	longest := time.Duration(0)
 	for _, vote := range seen.votesOn("acquire", "name") {
 		longest = max(longest, vote.Took)
@@ -92,7 +93,7 @@ func TestObserver_IsNotifiedOfRefusalsAndStragglers(t *testing.T) {
 	c.processes[2].Thaw()
 
 	seen.waitForVotes(t, "acquire", "held", 3)
-	require.Equal(t, event.AnswerYes, seen.votesOn("acquire", "held")[2].Answer, "it came after the verdict")
+	require.Equal(t, protocol.AnswerYes, seen.votesOn("acquire", "held")[2].Answer, "it came after the verdict")
 	seen.waitForVotes(t, "acquire", "refused", 3)
 	verdicts := seen.verdictsOn("acquire")
 	require.Equal(t, err, verdicts[len(verdicts)-1].Err, "the error of the caller")
@@ -131,11 +132,11 @@ func TestObserver_ACallAndItsLockBeginAndEndInOrder(t *testing.T) {
 		require.NoError(t, u.Err)
 		require.NotEqual(t, a.Call, u.Call)
 		calls := map[event.Op]uint64{event.OpAcquire: a.Call, event.OpUnlock: u.Call}
-		for _, v := range eventsOf[event.Vote](seen) {
+		for _, v := range eventsOf[protocol.Vote](seen) {
 			require.Equal(t, calls[v.Op], v.Call, "%+v", v)
 			require.False(t, v.At.IsZero())
 		}
-		for _, v := range waitFor[event.Round](t, seen, 2) {
+		for _, v := range waitFor[protocol.Round](t, seen, 2) {
 			require.Equal(t, calls[v.Op], v.Call, "%+v", v)
 		}
 	})
@@ -197,7 +198,7 @@ func TestObserver_SeesASplitVote(t *testing.T) {
 		before := len(eventsOf[event.Acquire](seen))
 		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
 		waitFor[event.Acquire](t, seen, before+1)
-		all := eventsOf[event.Round](seen)
+		all := eventsOf[protocol.Round](seen)
 		return all[len(all)-1].Split
 	}
 	// Of five nodes three are lost: whether one of the others says yes before the verdict is chance.
@@ -332,7 +333,7 @@ func TestObserver_SeesTurnsPassBetweenProcesses(t *testing.T) {
 	c, here, there := onReal(t, 3), &recorder{}, &recorder{}
 	mine, other := c.locker(redlock.WithObserver(here)), c.locker(redlock.WithObserver(there))
 	has := func(seen *recorder, received bool) bool {
-		return slices.ContainsFunc(eventsOf[event.Turn](seen), func(e event.Turn) bool {
+		return slices.ContainsFunc(eventsOf[protocol.Turn](seen), func(e protocol.Turn) bool {
 			return e.Name == "name" && e.Received == received
 		})
 	}
@@ -411,7 +412,7 @@ func TestObserver_SeesACounterThatIsRaised(t *testing.T) {
 		c.do(i, "SET", "{name}:fence", now+ahead)
 	}
 	lock := take(t, locker, "name")
-	for _, e := range waitFor[event.Raise](t, seen, 1) {
+	for _, e := range waitFor[protocol.Raise](t, seen, 1) {
 		require.Less(t, e.Granted, e.Fence)
 		require.Equal(t, lock.Fence(), e.Fence)
 		require.Equal(t, c.servers[e.Node].Addr(), e.Addr)
@@ -443,18 +444,18 @@ func TestObserver_ThatHangsHoldsUpNoCallAndLearnsWhatItHasMissed(t *testing.T) {
 	locker := c.locker(redlock.WithObserver(event.ObserverFunc(func(e event.Event) {
 		<-goOn
 		switch e := e.(type) {
-		case event.Raise:
+		case protocol.Raise:
 			kept.Add(1)
 		case event.Drop:
 			dropped.Add(int64(e.Count))
 		default:
 			others.Observe(e)
 		}
-	})))
+	}), others.Groups()...))
 	unlock(t, take(t, locker, "before"))
 	const more = 150_000
 	for range more {
-		locker.Emit(event.Raise{})
+		locker.Emit(protocol.Raise{})
 	}
 	unlock(t, take(t, locker, "meanwhile"))
 	close(goOn)
@@ -571,7 +572,7 @@ func TestObserver_ATurnIsOneEventThoughSomeNodesPassItOnLate(t *testing.T) {
 	unlock(t, lock)
 	require.NoError(t, locker.Close())
 	waitFor[event.NodeDown](t, seen, 3) // the last events
-	require.Len(t, eventsOf[event.Turn](seen), 1)
+	require.Len(t, eventsOf[protocol.Turn](seen), 1)
 }
 
 func TestObserver_IsToldWhichCommandWasSentToANode(t *testing.T) {
@@ -593,7 +594,7 @@ func TestObserver_IsToldWhichCommandWasSentToANode(t *testing.T) {
 				unlock(t, lock)
 			}
 			var sent []string
-			for _, v := range waitFor[event.Vote](t, seen, 9) {
+			for _, v := range waitFor[protocol.Vote](t, seen, 9) {
 				sent = append(sent, v.Command)
 			}
 			require.Equal(t, test.want, sent[6:])
@@ -608,18 +609,18 @@ func TestObserver_IsToldWhichCommandWasSentToANode(t *testing.T) {
 		return slices.ContainsFunc(eventsOf[event.NodeDown](seen), func(e event.NodeDown) bool { return e.Failed > 0 })
 	}, "an attempt to connect that fails")
 	require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrNoQuorum)
-	require.Empty(t, waitFor[event.Vote](t, seen, 3)[2].Command, "nothing was sent")
+	require.Empty(t, waitFor[protocol.Vote](t, seen, 3)[2].Command, "nothing was sent")
 }
 
-// kinds are the events of each kind.
-var kinds = map[event.Kind][]event.Event{
-	event.Calls:  {event.Acquire{}, event.Extend{}, event.Unlock{}},
-	event.Ends:   {event.End{}},
-	event.Rounds: {event.Round{}, event.Raise{}},
-	event.Votes:  {event.Vote{}},
-	event.Turns:  {event.Turn{}},
-	event.Nodes:  {event.NodeUp{}, event.NodeDown{}, event.Quarantine{}},
-	event.Keys:   {event.Stuck{}, event.Heal{}, event.ForceUnlock{}},
+// groups are the events of each group.
+var groups = map[event.Group][]event.Event{
+	event.Calls:     {event.Acquire{}, event.Extend{}, event.Unlock{}},
+	event.Ends:      {event.End{}},
+	protocol.Rounds: {protocol.Round{}, protocol.Raise{}},
+	protocol.Votes:  {protocol.Vote{}},
+	protocol.Turns:  {protocol.Turn{}},
+	event.Nodes:     {event.NodeUp{}, event.NodeDown{}, event.Quarantine{}},
+	event.Keys:      {event.Stuck{}, event.Heal{}, event.ForceUnlock{}},
 }
 
 // types returns the types of events, each once, in order.
@@ -633,45 +634,48 @@ func types(events []event.Event) (all []string) {
 
 func TestWithObserver_EachIsToldOfItsKindsAndOfWhatWasDropped(t *testing.T) {
 	t.Parallel()
-	opts, seen := []redlock.Option{}, map[event.Kind]*recorder{}
-	for kind := range kinds {
-		seen[kind] = &recorder{}
-		opts = append(opts, redlock.WithObserver(seen[kind], kind))
+	opts, seen := []redlock.Option{}, map[event.Group]*recorder{}
+	for group := range groups {
+		seen[group] = &recorder{}
+		opts = append(opts, redlock.WithObserver(seen[group], group))
 	}
-	two, all := &recorder{}, &recorder{}
-	opts = append(opts, redlock.WithObserver(nil), redlock.WithObserver(two, event.Ends, event.Nodes, event.Ends), redlock.WithObserver(all))
+	two, all, plain := &recorder{}, &recorder{}, &recorder{}
+	opts = append(opts, redlock.WithObserver(nil), redlock.WithObserver(two, event.Ends, event.Nodes, event.Ends), redlock.WithObserver(all),
+		redlock.WithObserver(event.ObserverFunc(plain.Observe)))
 	locker := lockerOver(t, untouched(t), opts...)
-	everything := slices.Concat(slices.Collect(maps.Values(kinds))...)
+	everything := slices.Concat(slices.Collect(maps.Values(groups))...)
 	for _, e := range everything {
 		locker.Emit(e)
 	}
 	locker.Emit(event.Drop{Count: 1})
 	locker.Drain()
 	drop := event.Event(event.Drop{Count: 1})
-	for kind, of := range kinds {
-		require.Equal(t, append(slices.Clone(of), drop), eventsOf[event.Event](seen[kind]), "%s", kind)
+	for group, of := range groups {
+		require.Equal(t, append(slices.Clone(of), drop), eventsOf[event.Event](seen[group]), "%s", group)
 	}
-	require.ElementsMatch(t, append(slices.Concat(kinds[event.Ends], kinds[event.Nodes]), drop), eventsOf[event.Event](two))
+	require.ElementsMatch(t, append(slices.Concat(groups[event.Ends], groups[event.Nodes]), drop), eventsOf[event.Event](two))
 	require.Equal(t, append(everything, drop), eventsOf[event.Event](all))
+	stable := slices.Concat(groups[event.Calls], groups[event.Ends], groups[event.Nodes], groups[event.Keys])
+	require.ElementsMatch(t, append(stable, drop), eventsOf[event.Event](plain), "without groups, and without a method Groups")
 }
 
-// A Locker does not put together what nobody wants, so each kind has to come without the others.
+// A Locker does not put together what nobody wants, so each group has to come without the others.
 func TestWithObserver_EachKindComesWithoutTheOthers(t *testing.T) {
 	t.Parallel()
-	for kind, of := range kinds {
-		t.Run(string(kind), func(t *testing.T) {
+	for group, of := range groups {
+		t.Run(string(group), func(t *testing.T) {
 			t.Parallel()
 			c, seen := onReal(t, 3), &recorder{}
 			want := types(of)
-			if kind == event.Keys { // the other takes 10 s
+			if group == event.Keys { // the other takes 10 s
 				want = []string{"event.ForceUnlock", "event.Heal"}
 			}
 			var opts []pool.Option
-			if kind == event.Nodes {
+			if group == event.Nodes {
 				c.inUse(20 * 24 * time.Hour)
 				opts = append(opts, pool.WithRestartGuard(14*24*time.Hour))
 			}
-			locker := lockerOver(t, c.nodes(opts...), redlock.WithObserver(seen, kind), prefixed, redlock.WithFencing(), redlock.WithHeal(time.Millisecond))
+			locker := lockerOver(t, c.nodes(opts...), redlock.WithObserver(seen, group), prefixed, redlock.WithFencing(), redlock.WithHeal(time.Millisecond))
 			now := time.Now().UnixMicro()
 			for i, ahead := range []int64{900_000_000, 500, 100_000_000_000} {
 				c.do(i, "SET", "{app:name}:fence", now+ahead)
@@ -683,13 +687,13 @@ func TestWithObserver_EachKindComesWithoutTheOthers(t *testing.T) {
 			require.NoError(t, errOf(locker.ForceUnlock(t.Context(), "forced")))
 			c.leave("app:stuck", "somebody")
 			unlock(t, waits(t, locker, "stuck"))
-			if kind == event.Turns {
+			if group == protocol.Turns {
 				other := c.locker(prefixed)
 				for len(eventsOf[event.Event](seen)) == 0 { // on a busy machine the other may come by itself
 					takeTurns(t, locker, other)
 				}
 			}
-			if kind == event.Nodes {
+			if group == event.Nodes {
 				eventually(t, func() bool { return len(eventsOf[event.NodeUp](seen)) == 3 }, "the connections")
 				eventually(t, func() bool {
 					c.do(0, "DEL", testredis.Stamps+c.servers[0].Addr())
@@ -697,7 +701,7 @@ func TestWithObserver_EachKindComesWithoutTheOthers(t *testing.T) {
 				}, "it is pushed that the stamp is gone")
 			}
 			require.NoError(t, locker.Close())
-			eventually(t, func() bool { return len(types(eventsOf[event.Event](seen))) >= len(want) }, "%s: %s", kind, want)
+			eventually(t, func() bool { return len(types(eventsOf[event.Event](seen))) >= len(want) }, "%s: %s", group, want)
 			require.Equal(t, want, types(eventsOf[event.Event](seen)))
 		})
 	}
@@ -723,15 +727,15 @@ func TestWithObserver_EndsComeAlone(t *testing.T) {
 func TestWithObserver_NumbersOfCallsComeWithoutTheCalls(t *testing.T) {
 	t.Parallel()
 	c, seen := onMini(t, 3), &recorder{}
-	locker := c.locker(redlock.WithObserver(seen, event.Votes, event.Rounds))
+	locker := c.locker(redlock.WithObserver(seen, protocol.Votes, protocol.Rounds))
 	unlock(t, take(t, locker, "name"))
 	calls := map[event.Op]uint64{}
-	for _, v := range waitFor[event.Round](t, seen, 2) {
+	for _, v := range waitFor[protocol.Round](t, seen, 2) {
 		require.NotZero(t, v.Call)
 		calls[v.Op] = v.Call
 	}
 	require.NotEqual(t, calls[event.OpAcquire], calls[event.OpUnlock])
-	for _, v := range waitFor[event.Vote](t, seen, 4) {
+	for _, v := range waitFor[protocol.Vote](t, seen, 4) {
 		require.Equal(t, calls[v.Op], v.Call)
 	}
 }
@@ -739,9 +743,9 @@ func TestWithObserver_NumbersOfCallsComeWithoutTheCalls(t *testing.T) {
 // The log is told of losses whatever the observers want.
 func TestWithObserver_OfOtherKindsKeepsNoLossFromTheLog(t *testing.T) {
 	t.Parallel()
-	for kind := range kinds {
+	for group := range groups {
 		c, log := onReal(t, 3), &logBuffer{}
-		lock := c.everywhere(take(t, c.logsTo(log, slog.LevelWarn, redlock.WithObserver(&recorder{}, kind)), string(kind)))
+		lock := c.everywhere(take(t, c.logsTo(log, slog.LevelWarn, redlock.WithObserver(&recorder{}, group)), string(group)))
 		c.doAll("DEL", lock.Name())
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 		require.Equal(t, []string{"WARN a lock is lost " + lock.Name()}, lines(t, log, 1))
@@ -766,22 +770,22 @@ func TestEvents_OfACallThatHasEndedAreLate(t *testing.T) {
 			ended[e.Call] = true
 		case event.Unlock: // of connect
 			ended[e.Call] = true
-		case event.Vote:
+		case protocol.Vote:
 			require.Equal(t, ended[e.Call], e.Late)
 			if e.Late && e.Name == "name" {
 				late++
 			}
-		case event.Round:
+		case protocol.Round:
 			require.False(t, e.Late)
 		}
 	}
 	require.Equal(t, 1, late, "the node that was frozen")
 
-	before := len(eventsOf[event.Round](seen))
+	before := len(eventsOf[protocol.Round](seen))
 	freeze(c.processes...)
 	require.ErrorIs(t, lock.Unlock(briefly(t)), context.DeadlineExceeded)
 	thaw(c.processes...)
-	verdicts := waitFor[event.Round](t, seen, before+1)
+	verdicts := waitFor[protocol.Round](t, seen, before+1)
 	last := verdicts[len(verdicts)-1]
 	require.Equal(t, event.OpUnlock, last.Op)
 	require.True(t, last.Late, "Unlock did not wait for it")
@@ -794,16 +798,16 @@ func TestEvents_AVoteIsOfItsOwnRoundThoughTheNextHasBegun(t *testing.T) {
 	seen.connect(t, locker, 3)
 	c.doFirst(2, "SET", "waited", "somebody", "PX", 60_000)
 	c.processes[2].Freeze()
-	before := len(eventsOf[event.Round](seen))
+	before := len(eventsOf[protocol.Round](seen))
 	waiter := lockBeside(t.Context(), locker, "waited")
-	refused := waitFor[event.Round](t, seen, before+1)[before]
+	refused := waitFor[protocol.Round](t, seen, before+1)[before]
 	c.doFirst(2, "DEL", "waited")
 	held := receive(t, waiter, "the end of Lock")
 	c.processes[2].Thaw()
 	require.NoError(t, held.err)
 	seen.waitForVotes(t, event.OpAcquire, "waited", 6)
 	unlock(t, held.lock)
-	for _, vote := range eventsOf[event.Vote](seen) {
+	for _, vote := range eventsOf[protocol.Vote](seen) {
 		if vote.Name == "waited" && vote.Node == 2 {
 			require.False(t, vote.At.Add(-vote.Took).After(refused.At), "it is about the first round, as the nodes answer in order")
 			return

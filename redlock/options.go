@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/sealed"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock/event"
@@ -20,8 +21,8 @@ const (
 )
 
 // Option is a setting of a Locker. [New] and [Open] return [ErrInvalid] for an option that is out of range. Each
-// [LockOption] is an Option too.
-type Option interface{ apply(*config) }
+// [LockOption] is an Option too. For Open so is each [pool.Option], such as pool.WithTimeout.
+type Option interface{ LockerOption(sealed.Type) }
 
 type config struct {
 	settings engine.Config
@@ -30,12 +31,14 @@ type config struct {
 	maxTTLBy string // the option that sets maxTTL
 	prefix   string
 	audience
-	noKinds []event.Kind  // the kinds given to WithObserver that do not exist
-	ofCalls []string      // the options given that are for calls only
-	pool    []pool.Option // for Open
+	noGroups []event.Group // the groups given to WithObserver that do not exist
+	ofCalls  []string      // the options given that are for calls only
+	pool     []pool.Option // for Open
 }
 
 type option func(*config)
+
+func (option) LockerOption(sealed.Type) {}
 
 func (f option) apply(c *config) { f(c) }
 
@@ -58,10 +61,14 @@ func newConfig(opts []Option) (config, error) {
 		audience: audience{logger: slog.New(slog.DiscardHandler)},
 	}
 	for _, opt := range opts {
-		if opt == nil {
+		switch opt := opt.(type) {
+		case nil:
 			return c, invalid("nil option")
+		case pool.Option:
+			c.pool = append(c.pool, opt)
+		case interface{ apply(*config) }:
+			opt.apply(&c)
 		}
-		opt.apply(&c)
 	}
 	return c, c.check()
 }
@@ -93,18 +100,12 @@ func (c *config) check() error {
 		return invalid("WithLogger(nil)")
 	case len(c.ofCalls) > 0:
 		return invalid("%s: an option of a call, not of a Locker", c.ofCalls[0])
-	case len(c.noKinds) > 0:
-		return invalid("WithObserver: there is no kind of events %q", c.noKinds[0])
+	case len(c.noGroups) > 0:
+		return invalid("WithObserver: there is no group of events %q", c.noGroups[0])
 	case c.settings.Clock == nil:
 		return invalid("WithClock(nil)")
 	}
 	return checkText("key prefix", c.prefix)
-}
-
-// WithPoolOptions passes options to [pool.Open]. It is for [Open] only: [New] returns [ErrInvalid] for it, because its
-// nodes are open already.
-func WithPoolOptions(opts ...pool.Option) Option {
-	return option(func(c *config) { c.pool = append(c.pool, opts...) })
 }
 
 // WithMaxTTL sets the longest TTL that a lock may have, at least 1 ms. The default is 24 h. The lock of a holder that
@@ -173,8 +174,9 @@ func WithHeal(after time.Duration) Option {
 //     one number for every two microseconds that rounds take, and at most 4096. Each holder gets the next number.
 //
 // Each holder has a Lock of its own, and calls of an earlier holder on its Lock have no effect on it. [Lock.Token] is
-// "", because later holders have the same token. [Lock.Detach] returns it. If the lock is lost, the Lock of the present holder ends. The nodes, and so [Locker.Inspect], know one holder: its token and its
-// fencing token stand for the whole block.
+// "", because later holders have the same token. [Lock.Detach] returns it. If the lock is lost, the Lock of the present
+// holder ends. The nodes, and so [Locker.Inspect], know one holder: its token and its fencing token stand for the whole
+// block.
 func WithLocalHandoff(max time.Duration) Option {
 	return option(func(c *config) { c.settings.Pace.Handoff = max })
 }
@@ -228,27 +230,31 @@ func WithLogger(logger *slog.Logger) Option {
 	return option(func(c *config) { c.logger = logger })
 }
 
-// WithObserver adds an [event.Observer], which is notified of the events of the given kinds, or of all events if no
-// kind is given. A nil Observer, the default, means none. If the option is given several times, each Observer is
-// notified, in that order. A kind that does not exist is [ErrInvalid].
+// WithObserver adds an [event.Observer], which is notified of the events of the given groups. Without groups it is
+// notified of the groups that its method Groups returns, or of the groups of package event if it has none. A nil
+// Observer, the default, means none. If the option is given several times, each Observer is notified, in that order. A
+// group that does not exist is [ErrInvalid].
 //
 // Events that no Observer wants are not made, except for a few rare ones. If an Observer wants [event.Ends], a timer of
 // the Locker notices the end of each lock.
-func WithObserver(observer event.Observer, kinds ...event.Kind) Option {
+func WithObserver(observer event.Observer, groups ...event.Group) Option {
 	return option(func(c *config) {
-		o := observing{Observer: observer}
-		for _, kind := range kinds {
-			bit, ok := kindsByName[kind]
-			if !ok {
-				c.noKinds = append(c.noKinds, kind)
-			}
-			o.kinds |= bit
+		if own, has := observer.(interface{ Groups() []event.Group }); has && len(groups) == 0 {
+			groups = own.Groups()
 		}
-		if len(kinds) == 0 {
-			o.kinds = allKinds
+		o := observing{Observer: observer}
+		for _, group := range groups {
+			bit, ok := groupBits[group]
+			if !ok {
+				c.noGroups = append(c.noGroups, group)
+			}
+			o.groups |= bit
+		}
+		if len(groups) == 0 {
+			o.groups = groupCalls | groupEnds | groupNodes | groupKeys
 		}
 		if observer != nil {
-			c.observers, c.wanted = append(c.observers, o), c.wanted|o.kinds
+			c.observers, c.wanted = append(c.observers, o), c.wanted|o.groups
 		}
 	})
 }

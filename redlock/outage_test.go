@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // outages are the ways in which a node may fail and come back.
@@ -207,7 +207,7 @@ func TestMaxOutage_AMajorityBeginsTheTimeAnew(t *testing.T) {
 		require.Empty(t, waiter)
 		restart(c.servers[0], c.servers[1])
 		c.doAll("SET", "name", "somebody")
-		for verdicts := []event.Round{{}}; !errors.Is(verdicts[len(verdicts)-1].Err, redlock.ErrTaken); verdicts = seen.verdictsOn("acquire") {
+		for verdicts := []protocol.Round{{}}; !errors.Is(verdicts[len(verdicts)-1].Err, redlock.ErrTaken); verdicts = seen.verdictsOn("acquire") {
 			pass(time.Second) // until they are connected
 		}
 	}

@@ -157,8 +157,7 @@ func TestLock_OfAProcessThatWasKilledGoesToTheNextAfterItsTTL(t *testing.T) {
 	c := onReal(t, 5)
 	const ttl = 2 * time.Second
 	holder := spawn(t, plan{Who: "holder", URLs: testredis.URLs(c.servers), Hold: true, TTL: ttl})
-	token := must(holder.out.ReadString('\n'))(t)
-	token = strings.TrimSpace(token)
+	token := redlock.Token(strings.TrimSpace(must(holder.out.ReadString('\n'))(t)))
 	c.eventuallyHeld("name", token)
 	_, waiter := c.asleep("name", redlock.WithBackoff(time.Millisecond, long)) // a renewal may be told before the lock was observed
 	eventually(t, func() bool {                                                // it is renewed

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/sealed"
 )
 
 const maxMetadataBytes = 256
@@ -33,6 +34,8 @@ type LockOption interface {
 }
 
 type lockOption func(*request)
+
+func (lockOption) LockerOption(sealed.Type) {}
 
 func (f lockOption) applyLock(r *request) { f(r) }
 
@@ -90,16 +93,27 @@ type request struct {
 // characters.
 func checkText(what, text string) error {
 	if len(text) > engine.MaxName {
-		return invalid("the %s %.32q... has %d bytes: at most %d, since every command carries it",
-			what, text, len(text), engine.MaxName)
+		return invalid("%s has %d bytes: at most %d, since every command carries it",
+			shown(what, text), len(text), engine.MaxName)
 	}
 	for i, r := range text {
 		if unicode.IsControl(r) {
-			return invalid("the %s %q has the control character %q at byte %d: logs and tools would show another name",
-				what, text, r, i)
+			return invalid("%s has the control character %q at byte %d: logs and tools would show another name",
+				shown(what, text), r, i)
 		}
 	}
 	return nil
+}
+
+// shown returns a text for an error about it. A token is not shown.
+func shown(what, text string) string {
+	switch {
+	case what == "token":
+		return "the token"
+	case len(text) > engine.MaxName:
+		return fmt.Sprintf("the %s %.32q...", what, text)
+	}
+	return fmt.Sprintf("the %s %q", what, text)
 }
 
 // nextToken asks the source of the call, if there is one, for the token of the next round.
@@ -114,9 +128,9 @@ func (r *request) nextToken() error {
 	case made == "":
 		return invalid("TokenSource: an empty token")
 	case strings.Contains(made, "|"):
-		return invalid("TokenSource: the token %.64q must not contain |, which separates the fencing token", made)
+		return invalid("TokenSource: a token must not contain |, which separates the fencing token")
 	case made == r.token:
-		return invalid("TokenSource: the token %.64q was that of the round before", made)
+		return invalid("TokenSource: it has returned the token of the round before")
 	}
 	r.token = made
 	return checkText("token", made)

@@ -197,7 +197,7 @@ func TestToken_IsNotUsedForTwoRounds(t *testing.T) {
 		rounds := len(seen.verdictsOn("acquire"))
 		given := source.all()
 		require.Len(t, given, rounds, "one token for each round")
-		require.Equal(t, given[rounds-1], lock.Token())
+		require.EqualValues(t, given[rounds-1], lock.Token())
 		for i, token := range given {
 			require.NotContains(t, given[:i], token)
 		}
@@ -213,8 +213,9 @@ func TestToken_IsRandomText(t *testing.T) {
 		locker := c.locker()
 		for range 100 {
 			lock := take(t, locker, "name")
-			require.Regexp(t, `^[A-Z2-7]{8}\.[A-Za-z0-9_-]{28}$`, lock.Token(), "8 letters of the Locker, and 21 bytes of its own in base64")
-			owner, random, _ := strings.Cut(lock.Token(), ".")
+			token := string(lock.Token())
+			require.Regexp(t, `^[A-Z2-7]{8}\.[A-Za-z0-9_-]{28}$`, token, "8 letters of the Locker, and 21 bytes of its own in base64")
+			owner, random, _ := strings.Cut(token, ".")
 			require.False(t, seen[random])
 			seen[random], owners[owner] = true, true
 			unlock(t, lock)
@@ -239,7 +240,7 @@ func TestToken_TheLateReleaseOfOneRoundDoesNotDeleteTheKeyOfTheNext(t *testing.T
 		lock := waits(t, locker, name)
 		seen.connect(t, locker, 3)
 		c.each(func(i int) {
-			require.Contains(t, []string{lock.Token(), ""}, c.value(i, name), "server %d has the key of the round before", i)
+			require.Contains(t, []string{string(lock.Token()), ""}, c.value(i, name), "server %d has the key of the round before", i)
 		})
 		require.GreaterOrEqual(t, c.holding(name, lock.Token()), 2)
 		unlock(t, lock)
@@ -252,7 +253,7 @@ func TestToken_IsComparedWhole(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		const ours = "token"
 		locker := c.locker(redlock.TokenSource(func() (string, error) { return ours, nil }))
-		for _, theirs := range []string{"toke", "token2", "tokem", "TOKEN", " token", "token\x00", "t*", ""} {
+		for _, theirs := range []redlock.Token{"toke", "token2", "tokem", "TOKEN", " token", "token\x00", "t*", ""} {
 			lock := take(t, locker, "name")
 			c.eventuallyHeld("name", ours)
 			c.doAll("SET", "name", theirs, "PX", long.Milliseconds())
@@ -260,15 +261,15 @@ func TestToken_IsComparedWhole(t *testing.T) {
 			other := take(t, locker, "extended")
 			c.eventuallyHeld("extended", ours)
 			c.doAll("SET", "extended", theirs, "PX", long.Milliseconds())
-			require.ErrorIs(t, other.Extend(context.Background(), 10*long), redlock.ErrGone, "%q", theirs)
-			require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld, "%q", theirs)
+			require.ErrorIs(t, other.Extend(context.Background(), 10*long), redlock.ErrGone, "%q", string(theirs))
+			require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld, "%q", string(theirs))
 
 			for _, key := range []string{"name", "extended"} {
 				for i := range c.servers {
 					require.EqualValues(t, 1, c.do(i, "EXISTS", key))
 					require.LessOrEqual(t, c.ttl(i, key), long)
 				}
-				require.Equal(t, 3, c.holding(key, theirs), "%q", theirs)
+				require.Equal(t, 3, c.holding(key, theirs), "%q", string(theirs))
 			}
 			c.doAll("FLUSHALL")
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // wonLocked returns the lock that a round has won for a request.
@@ -69,23 +70,23 @@ func (e *events) took(r *engine.Round) (time.Duration, time.Time) {
 	return took, e.began.Add(r.Began + took)
 }
 
-// Raising emits an event.Raise, if an observer wants it.
+// Raising emits an protocol.Raise, if an observer wants it.
 func (p program) Raising(r *engine.Round, node int, granted, number uint64) {
-	if p.events.wants(kindRounds) {
-		p.events.emit(event.Raise{
+	if p.events.wants(groupRounds) {
+		p.events.emit(protocol.Raise{
 			At: time.Now(), Call: callOf(r.Of).callID(), Name: p.nameOfRound(r), Node: node, Addr: p.addr(node),
 			Granted: granted, Fence: number,
 		})
 	}
 }
 
-// Voted emits an event.Vote, if an observer wants it.
+// Voted emits an protocol.Vote, if an observer wants it.
 func (p program) Voted(r *engine.Round, node int, answer quorum.Answer, command string, err error) {
-	if p.events.wants(kindVotes) {
+	if p.events.wants(groupVotes) {
 		took, at := p.events.took(r)
-		p.events.emitVote(callOf(r.Of), event.Vote{
+		p.events.emitVote(callOf(r.Of), protocol.Vote{
 			At: at, Op: opOf(r), Name: p.nameOfRound(r), Node: node, Addr: p.addr(node),
-			Answer: event.Answer(answer), Command: command, Err: err, Took: took,
+			Answer: protocol.Answer(answer), Command: command, Err: err, Took: took,
 		})
 	}
 }
@@ -112,7 +113,7 @@ func (p program) Settled(r *engine.Round) {
 // released, and the end of a renewal.
 func (p program) Ended(r *engine.Round) {
 	e, c := &p.events, callOf(r.Of)
-	ended, reported := event.Round{Op: opOf(r), Split: r.Split()}, e.wants(kindRounds)
+	ended, reported := protocol.Round{Op: opOf(r), Split: r.Split()}, e.wants(groupRounds)
 	if r.Outcome() != quorum.Done {
 		ended.Err = p.refusalOf(r)
 		level, _ := refusalLine(ended)
@@ -127,7 +128,7 @@ func (p program) Ended(r *engine.Round) {
 		e.emitRound(c, ended)
 	}
 	// Without an observer of ends, only the log needs the end of the lock, and it reports only losses.
-	if r.Releases() && (e.wants(kindEnds) || r.Outcome() == quorum.Denied) {
+	if r.Releases() && (e.wants(groupEnds) || r.Outcome() == quorum.Denied) {
 		p.released(r.Held(), r.Outcome(), c)
 	}
 	if renewal := r.Renewal(); renewal != nil && c != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 func TestExtend_ByLessThanIsLeftChangesNothing(t *testing.T) {
@@ -46,7 +46,7 @@ func TestExtend_NeedsAMajorityThatStillHoldsTheLock(t *testing.T) {
 		require.NoError(t, lock.Extend(t.Context(), 10*time.Minute), "three of five hold it")
 		seen.waitForVotes(t, "extend", "name", 5)
 		pass(brief / 10) // the observer is told first
-		require.Equal(t, lock.Token(), c.value(0, "name"), "what had lost it is given it again")
+		require.EqualValues(t, lock.Token(), c.value(0, "name"), "what had lost it is given it again")
 		require.NoError(t, lock.Extend(t.Context(), 10*time.Minute), "and counts")
 		seen.waitForVotes(t, "extend", "name", 10)
 
@@ -230,7 +230,7 @@ func TestTryLock_ALostReplyIsNoYesAndItsKeyDoesNotStay(t *testing.T) {
 			}
 			for _, v := range seen.votesOn("acquire", "name") {
 				if v.Node != 1 {
-					require.Contains(t, []event.Answer{event.AnswerUnknown, event.AnswerUnsent}, v.Answer)
+					require.Contains(t, []protocol.Answer{protocol.AnswerUnknown, protocol.AnswerUnsent}, v.Answer)
 				}
 			}
 			seen.connect(t, locker, 3)
@@ -247,7 +247,7 @@ func TestTryLock_WinsDespiteALostReplyAndReleasesThere(t *testing.T) {
 		lose[1].Store(true)
 		lock := c.everywhere(take(t, locker, "name"))
 		seen.waitForVotes(t, "acquire", "name", 3)
-		require.Equal(t, event.AnswerUnknown, seen.votesOn("acquire", "name")[1].Answer)
+		require.Equal(t, protocol.AnswerUnknown, seen.votesOn("acquire", "name")[1].Answer)
 		unlock(t, lock)
 		c.eventuallyEmpty()
 	})

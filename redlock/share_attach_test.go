@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
@@ -58,8 +59,8 @@ func TestAttach_RefusesAReaderWhoIsNotIn(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		c.crowd("name", 300)
-		attach := func(token string) error { return errOf(locker.Attach(t.Context(), "name", token)) }
-		for _, token := range []string{"reader-0", "|shared", "another"} { // the mark is no token
+		attach := func(token redlock.Token) error { return errOf(locker.Attach(t.Context(), "name", token)) }
+		for _, token := range []redlock.Token{"reader-0", "|shared", "another"} { // the mark is no token
 			requireIs(t, attach(token), redlock.ErrNotHeld)
 		}
 		c.do(0, "ZREM", "{name}:sharers", "reader-300")
@@ -99,10 +100,10 @@ func TestReplica_TheReadersThatItShowsAreNoAnswer(t *testing.T) {
 	s, err := locker.Inspect(t.Context(), "name")
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.Equal(t, redlock.VerdictUnknown, s.Verdict)
-	require.Len(t, s.Nodes[0].Sharers, 1)
+	require.Len(t, s.Nodes[0].Holders, 1)
 	for _, n := range s.Nodes[1:] {
 		requireReplica(t, n.Err)
-		require.Empty(t, n.Sharers)
+		require.Empty(t, n.Holders)
 	}
 	require.ErrorIs(t, errOf(locker.ForceUnlock(t.Context(), "name")), redlock.ErrNoQuorum)
 	c.mayLeave()
@@ -117,18 +118,14 @@ func TestForceUnlock_EndsTheReaders(t *testing.T) {
 		c.do(1, "ZREM", "{name}:sharers", "reader-2")
 		c.do(2, "ZREM", "{name}:sharers", "reader-2")
 		removed := must(locker.ForceUnlock(t.Context(), "name"))(t)
-		require.Equal(t, redlock.VerdictHeld, removed.Verdict)
-		require.Equal(t, redlock.KindShared, removed.Kind)
-		require.Empty(t, removed.Token)
-		require.Len(t, removed.Sharers, 40)
-		last := removed.Sharers[39]
-		require.Equal(t, redlock.Sharer{Token: lock.Token(), Metadata: "report", TTL: last.TTL, Nodes: 3}, last)
-		for i, readers := range []int{41, 40, 40} {
-			n := removed.Nodes[i]
-			require.NoError(t, n.Err)
-			require.Len(t, n.Sharers, readers)
-			require.True(t, n.Held)
+		require.Len(t, removed, 41)
+		require.Equal(t, redlock.Holder{Token: "reader-2", Nodes: 1}, removed[0], "in front, as a minority has no TTL")
+		for _, h := range removed[1:] {
+			require.Equal(t, 3, h.Nodes)
+			require.Positive(t, h.TTL)
 		}
+		last := removed[40]
+		require.Equal(t, redlock.Holder{Token: lock.Token(), Metadata: "report", TTL: last.TTL, Nodes: 3}, last)
 		c.eventuallyEmpty()
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 	})
@@ -140,21 +137,23 @@ func TestForceUnlock_OfReadersWithANodeDown(t *testing.T) {
 		c.crowd("name", 3)
 		c.servers[0].Stop()
 		removed := must(locker.ForceUnlock(t.Context(), "name"))(t)
-		require.Equal(t, redlock.VerdictHeld, removed.Verdict)
-		require.Len(t, removed.Sharers, 3)
-		require.Equal(t, 2, removed.Sharers[0].Nodes)
-		require.Error(t, removed.Nodes[0].Err)
-		require.Equal(t, redlock.NodeState{Addr: removed.Nodes[0].Addr, Err: removed.Nodes[0].Err}, removed.Nodes[0])
+		require.Len(t, removed, 3)
+		for _, h := range removed {
+			require.Equal(t, 2, h.Nodes)
+			require.Positive(t, h.TTL)
+		}
 		c.servers[1].Stop()
 		removed, err := locker.ForceUnlock(t.Context(), "name")
-		requireIs(t, err, redlock.ErrNoQuorum)
-		require.Equal(t, redlock.VerdictUnknown, removed.Verdict)
+		for i, node := range c.refused(err, redlock.ErrNoQuorum).Nodes {
+			require.Equal(t, i < 2, node.Err != nil)
+		}
+		require.Nil(t, removed)
 	})
 }
 
 // stalledForce has the lock of a name that readers share removed by force, and returns when the removals are on their way. They are sent when
 // release is called.
-func (c *cluster) stalledForce(name string) (removed chan *redlock.Removal, release func()) {
+func (c *cluster) stalledForce(name string) (removed chan []redlock.Holder, release func()) {
 	c.tb.Helper()
 	var stalled atomic.Int64
 	gate := make(chan struct{})
@@ -168,10 +167,11 @@ func (c *cluster) stalledForce(name string) (removed chan *redlock.Removal, rele
 			}
 		}
 	})))
-	removed = make(chan *redlock.Removal, 1)
+	removed = make(chan []redlock.Holder, 1)
 	go func() {
-		r, _ := locker.ForceUnlock(c.tb.Context(), name)
-		removed <- r
+		holders, err := locker.ForceUnlock(c.tb.Context(), name)
+		assert.NoError(c.tb, err)
+		removed <- holders
 	}()
 	eventually(c.tb, func() bool { return stalled.Load() == int64(len(c.servers)) }, "they are on their way")
 	return removed, release
@@ -191,8 +191,7 @@ func TestForceUnlock_LeavesTheReadersWhoComeMeanwhile(t *testing.T) {
 		c.shared("name", 2)
 		release()
 		removed := receive(t, ended, "the end of ForceUnlock")
-		require.Len(t, removed.Sharers, 1)
-		require.Equal(t, gone.Token(), removed.Sharers[0].Token)
+		require.Equal(t, gone.Token(), only(t, removed).Token)
 		c.shared("name", 1)
 		require.ErrorIs(t, gone.Unlock(t.Context()), redlock.ErrNotHeld)
 		require.NoError(t, later.Extend(t.Context(), long))
@@ -207,12 +206,7 @@ func TestForceUnlock_LeavesAWriterWhoCameBehindTheReaders(t *testing.T) {
 		c.doAll("DEL", "name", "{name}:sharers")
 		c.doAll("SET", "name", "writer", "PX", long.Milliseconds())
 		release()
-		removed := receive(t, ended, "the end of ForceUnlock")
-		require.Equal(t, redlock.VerdictNobody, removed.Verdict)
-		for _, n := range removed.Nodes {
-			require.Equal(t, redlock.NodeState{Addr: n.Addr, Err: n.Err}, n)
-			require.ErrorIs(t, n.Err, nodeerr.ErrHeld)
-		}
+		require.Nil(t, receive(t, ended, "the end of ForceUnlock"))
 		c.eventuallyHeld("name", "writer")
 	})
 }

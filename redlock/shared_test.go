@@ -41,8 +41,8 @@ func onServers(t *testing.T, n int, test func(t *testing.T, c *cluster)) {
 }
 
 // markOf returns what the key of a name holds while there is a lock of a kind.
-func markOf(kind redlock.Kind) string {
-	return map[redlock.Kind]string{"shared": "|shared", "slot": "|slots"}[kind]
+func markOf(kind redlock.Kind) redlock.Token {
+	return map[redlock.Kind]redlock.Token{"shared": "|shared", "slot": "|slots"}[kind]
 }
 
 func TestShared_ReadersShareAndKeepWritersOut(t *testing.T) {

@@ -18,27 +18,28 @@ import (
 func sharersOn(text string) (nodes []redlock.NodeState) {
 	for word := range strings.FieldsSeq(text) {
 		n := redlock.NodeState{Addr: fmt.Sprint("node-", len(nodes)), TTL: time.Hour}
-		share := func(token string, slot int) {
-			ttl := time.Duration(len(n.Sharers)+len(nodes)+1) * time.Second
-			n.Sharers = append(n.Sharers, redlock.Sharer{Token: token, Slot: slot, Metadata: "of " + token, TTL: ttl, Nodes: 1})
+		holds := func(token string, slot int) {
+			ttl := time.Duration(len(n.Holders)+len(nodes)+1) * time.Second
+			n.Holders = append(n.Holders, redlock.Holder{Token: redlock.Token(token), Metadata: "of " + token, Slot: slot, TTL: ttl, Nodes: 1})
 		}
 		switch word[0] {
 		case '#':
 			n.Err = nodeerr.ErrForeign
 		case '=':
-			n.Held, n.Token = true, word[1:]
+			n.Kind = redlock.KindExclusive
+			holds(word[1:], 0)
 		case '?':
 			n.Err = nodeerr.ErrTimeout
 			fallthrough // what it seems to hold does not count
 		case '|':
-			n.Held, n.Kind = true, redlock.KindShared
+			n.Kind = redlock.KindShared
 			for _, who := range word[1:] {
-				share(string(who), 0)
+				holds(string(who), 0)
 			}
 		case ':':
-			n.Held, n.Kind = true, redlock.KindSlot
+			n.Kind = redlock.KindSlot
 			for pair := range slices.Chunk([]byte(word[1:]), 2) {
-				share(string(pair[0]), strings.IndexByte("0123456789", pair[1]))
+				holds(string(pair[0]), strings.IndexByte("0123456789", pair[1]))
 			}
 		}
 		nodes = append(nodes, n)
@@ -70,12 +71,12 @@ func TestNewState_TellsWhoSharesTheLock(t *testing.T) {
 		{"|x ? ?", unknown, reads, ""},
 		{"=x |x |x", held, reads, "x"},
 		{"=x |x -", nobody, reads, ""},
-		{"=x =x |x", held, lock, ""},
+		{"=x =x |x", held, lock, "x"},
 		{"=x =y |x", nobody, reads, ""},
 		{"# # |x", data, reads, ""},
 		{"# |x |x", held, reads, "x"},
 		{"# |x ?", unknown, reads, ""},
-		{"- - -", nobody, lock, ""},
+		{"- - -", nobody, "", ""},
 		{"?x |x -", unknown, reads, ""},
 		{"= | |", nobody, reads, ""},
 		{"= = |", held, lock, ""},
@@ -97,27 +98,28 @@ func TestNewState_TellsWhoSharesTheLock(t *testing.T) {
 		{"|x :x0 ?", unknown, reads, ""},
 		{"|x :x0 :y0", nobody, slot, ""},
 		{"=x :x0 :x0", held, slot, "x0"},
-		{"=x =x :x0", held, lock, ""},
+		{"=x =x :x0", held, lock, "x"},
 		{"=x :x0 -", nobody, slot, ""},
 	} {
 		s := redlock.NewLockState("name", sharersOn(test.nodes))
 		require.Equal(t, test.want, s.Verdict, test.nodes)
 		require.Equal(t, test.kind, s.Kind, test.nodes)
 		var holders []string
-		for _, r := range s.Sharers {
-			require.Equal(t, "of "+r.Token, r.Metadata)
+		for _, h := range s.Holders {
+			token := string(h.Token)
+			require.Equal(t, "of "+token, h.Metadata)
+			require.Positive(t, h.TTL)
 			if test.kind == slot {
-				r.Token += fmt.Sprint(r.Slot)
+				token += fmt.Sprint(h.Slot)
 			}
-			holders = append(holders, r.Token)
+			holders = append(holders, token)
 		}
 		slices.Sort(holders)
 		require.Equal(t, test.holders, strings.Join(holders, ""), test.nodes)
-		require.Equal(t, test.want == held, s.TTL > 0, test.nodes)
+		require.Equal(t, test.want == held, s.Holders != nil, test.nodes)
 	}
 	s := redlock.NewLockState("name", sharersOn("|x |yx |zx"))
-	require.Equal(t, []redlock.Sharer{{Token: "x", Metadata: "of x", TTL: 3 * time.Second, Nodes: 3}}, s.Sharers, "for so long two have it")
-	require.Equal(t, 3*time.Second, s.TTL)
+	require.Equal(t, []redlock.Holder{{Token: "x", Metadata: "of x", TTL: 3 * time.Second, Nodes: 3}}, s.Holders, "for so long two have it")
 	waits := sharersOn("|x |x |x ?x")
 	for i, want := range []bool{false, false, true, true} { // the last one has not answered
 		waits[i].WriterWaits = true

@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,7 +41,7 @@ func (c *cluster) slots(name string, locks ...*redlock.Lock) (all [][]string) {
 func TestInspect_ShowsTheSlotsWithTheirSlots(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locks := c.takeSlots("name", 2, redlock.TTL(long))
-		slotsOf := map[string]string{}
+		slotsOf := map[redlock.Token]string{}
 		for i, of := range c.slots("name", locks...) {
 			require.Equal(t, []string{of[0], of[0], of[0]}, of, "they came one after the other")
 			slotsOf[locks[i].Token()] = of[0]
@@ -52,35 +53,38 @@ func TestInspect_ShowsTheSlotsWithTheirSlots(t *testing.T) {
 		require.Equal(t, redlock.VerdictHeld, s.Verdict)
 		require.Equal(t, redlock.KindSlot, s.Kind)
 		require.False(t, s.WriterWaits)
-		require.Empty(t, s.Token)
-		require.Len(t, s.Sharers, 2)
-		for _, sharer := range s.Sharers {
-			i := slices.IndexFunc(locks, func(l *redlock.Lock) bool { return l.Token() == sharer.Token })
-			require.Equal(t, slotsOf[sharer.Token], fmt.Sprint(sharer.Slot))
-			require.Equal(t, fmt.Sprint("of ", i), sharer.Metadata)
-			require.Equal(t, 3-i, sharer.Nodes)
+		require.Len(t, s.Holders, 2)
+		for _, h := range s.Holders {
+			i := slices.IndexFunc(locks, func(l *redlock.Lock) bool { return l.Token() == h.Token })
+			require.Equal(t, slotsOf[h.Token], fmt.Sprint(h.Slot))
+			require.Equal(t, fmt.Sprint("of ", i), h.Metadata)
+			require.Equal(t, 3-i, h.Nodes)
+			require.Zero(t, h.Fence)
 		}
 		for i, slots := range []int{2, 2, 1} {
 			n := s.Nodes[i]
-			require.Len(t, n.Sharers, slots)
-			n.Sharers = nil
-			require.Equal(t, redlock.NodeState{Addr: c.servers[i].Addr(), Held: true, Kind: redlock.KindSlot, TTL: n.TTL}, n)
+			require.Len(t, n.Holders, slots)
+			n.Holders = nil
+			require.Equal(t, redlock.NodeState{Addr: c.servers[i].Addr(), Kind: redlock.KindSlot, TTL: n.TTL}, n)
 		}
 
 		c.do(0, "ZADD", "{name}:slots", "9", locks[1].Token())
 		s = inspect(t, locker, "name")
-		require.Len(t, s.Sharers, 1, "the other has no slot on a majority")
-		require.Equal(t, locks[0].Token(), s.Sharers[0].Token)
+		require.Len(t, s.Holders, 1, "the other has no slot on a majority")
+		require.Equal(t, locks[0].Token(), s.Holders[0].Token)
 		c.do(0, "ZREM", "{name}:slots", locks[0].Token())
 		s = inspect(t, locker, "name")
-		require.Equal(t, 2, s.Sharers[0].Nodes)
-		i := slices.IndexFunc(s.Nodes[0].Sharers, func(r redlock.Sharer) bool { return r.Token == locks[0].Token() })
-		require.Equal(t, -1, s.Nodes[0].Sharers[i].Slot)
+		require.Equal(t, 2, s.Holders[0].Nodes)
+		i := slices.IndexFunc(s.Nodes[0].Holders, func(h redlock.Holder) bool { return h.Token == locks[0].Token() })
+		require.Equal(t, -1, s.Nodes[0].Holders[i].Slot)
 		removed := must(locker.ForceUnlock(t.Context(), "name"))(t)
-		require.Equal(t, redlock.KindSlot, removed.Kind)
-		require.Equal(t, redlock.VerdictHeld, removed.Verdict)
-		removed.Sharers[0].TTL = s.Sharers[0].TTL
-		require.Equal(t, s.Sharers, removed.Sharers)
+		require.Len(t, removed, 3, "and the other once for each of its slots")
+		removed[2].TTL = s.Holders[0].TTL
+		require.Equal(t, s.Holders, removed[2:])
+		other := redlock.Holder{Token: locks[1].Token(), Metadata: "of 1", Nodes: 1}
+		on0, on1 := other, other
+		on0.Slot, on1.Slot = 9, must(strconv.Atoi(slotsOf[other.Token]))(t)
+		require.ElementsMatch(t, []redlock.Holder{on0, on1}, removed[:2])
 		c.eventuallyEmpty()
 		for _, lock := range locks {
 			require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/lockstate"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
@@ -18,13 +19,13 @@ const (
 	// VerdictHeld means that a majority of the nodes holds the same token. Or it has the same shared lock, or the same
 	// token in the same slot.
 	VerdictHeld Verdict = "held"
-	// VerdictNobody means that nobody holds the lock, whatever is on the nodes that did not answer. Tokens on a minority
-	// may still prevent an acquire, until they are released or expire.
+	// VerdictNobody means that nobody holds the lock, whatever is on the nodes that did not answer. Tokens on a
+	// minority may still prevent an acquire, until they are released or expire.
 	//
-	// Shared locks and slots that are on a minority, or that have ended, may prevent one too. Where the last of them ended
-	// without an Unlock, writers are kept out for up to a quarter longer than the longest TTL was. If somebody has also
-	// removed the TTL of the key, they are kept out until another sharer comes, or for ever. [Locker.ForceUnlock] ends
-	// that.
+	// Shared locks and slots that are on a minority, or that have ended, may prevent one too. Where the last of them
+	// ended without an Unlock, writers are kept out for up to a quarter longer than the longest TTL was. If somebody
+	// has also removed the TTL of the key, they are kept out until another sharer comes, or for ever.
+	// [Locker.ForceUnlock] ends that.
 	VerdictNobody Verdict = "nobody"
 	// VerdictForeign means that nobody holds the lock and nobody can take it: the nodes without data of another program
 	// are no majority. Data that has a TTL ends by itself.
@@ -35,29 +36,18 @@ const (
 
 // LockState is the state of a lock on the nodes. [Locker.Inspect] returns it.
 type LockState struct {
-	Name    string
-	Need    int // the number of nodes that make the majority
+	Name string
+	// Kind is the kind of the Holders. If there are none, it is that of a mark: KindShared or KindSlot if a node has
+	// the mark of that kind. If nodes have both marks, the mark on more nodes counts, or KindShared if both are on as
+	// many. Otherwise it is KindExclusive if a node holds a token, and "" if the nodes hold nothing.
+	Kind    Kind
 	Verdict Verdict
-	// Kind is the kind of the locks that are held. If nobody is known to hold one, Kind shows a mark: it is KindShared or
-	// KindSlot if a node has the mark of that kind. If nodes have both marks, the mark on more nodes counts, or KindShared
-	// if both are on as many. Otherwise Kind is KindExclusive, also if the nodes hold nothing.
-	Kind Kind
-	// Token is the token that a majority of the nodes holds. It is "" without a majority, and if Kind is KindShared or
-	// KindSlot. It is also "" if a majority holds an empty value, which another client has set. That value keeps the lock
-	// from everybody else, as any token does.
-	Token    string
-	Metadata string // of the holder, see [Metadata]
-	// Fence is the fencing token that a majority holds with Token; 0 if there is none.
-	Fence uint64
-	// Sharers are the holders of a shared lock or a slot. Each of them is on a majority of the nodes, and with a slot in
-	// the same slot there. The one whose TTL ends first is in front. It is nil if there are none. Sharers on fewer nodes
-	// are in Nodes only.
-	Sharers []Sharer
-	// TTL is how much longer a majority holds the token, or has the last of the Sharers, counted from the call of Inspect.
-	// It is [NoLimit] if the key never expires, and 0 unless Verdict is VerdictHeld.
-	TTL time.Duration
-	// WriterWaits means that a majority of the nodes knows of a process that waits for the exclusive lock, or for a lock
-	// of another kind, so nobody else gets a shared lock or a slot. Only a node that has one shows this.
+	Need    int // the number of nodes that make the majority
+	// Holders are on a majority of the nodes each. The one whose TTL ends first is in front. It is nil unless Verdict
+	// is VerdictHeld. With KindExclusive it has one element. Holders on fewer nodes are in Nodes only.
+	Holders []Holder
+	// WriterWaits means that a majority of the nodes knows of a process that waits for the exclusive lock, or for a
+	// lock of another kind, so nobody else gets a shared lock or a slot. Only a node that has one shows this.
 	WriterWaits bool
 	// Nodes[i] is about the i-th node given to New or Open. There is one for each node.
 	Nodes []NodeState
@@ -66,68 +56,68 @@ type LockState struct {
 // NodeState is the state of a lock on one node.
 type NodeState struct {
 	Addr string
-	Held bool // the node holds a token, which may be empty, or the mark of shared locks or of slots
-	// Kind is KindShared or KindSlot with that mark, and KindExclusive with a token. It is "" unless Held, and
-	// NewLockState treats "" as KindExclusive.
-	Kind     Kind
-	Token    string // the token that the node holds; "" with a mark
-	Metadata string // of the holder, see [Metadata]
-	// Fence is the fencing token of the holder, see [Lock.Fence], or 0 if there is none. A minority of the nodes may have
-	// a different one.
-	Fence uint64
-	// TTL is the time that the key, or the data, has left; NoLimit if it never expires. A mark has a longer TTL than any
-	// sharer.
-	TTL time.Duration
-	// Sharers are the sharers that the node has, each of them once. The one whose TTL ends first is in front. With
-	// KindShared and KindSlot it is nil if all sharers are gone, and the mark has not expired.
-	Sharers     []Sharer
+	// Kind is KindExclusive if the node holds a token, KindShared or KindSlot if it has the mark of shared locks or of
+	// slots, and "" if it has nothing.
+	Kind Kind
+	// Holders are the holders that the node has, each of them once. The one whose TTL ends first is in front. With
+	// KindExclusive it has one element. With KindShared and KindSlot it is nil if all holders are gone, and the mark
+	// has not expired.
+	Holders []Holder
+	// TTL is the time that the key, or the data, has left; NoLimit if it never expires. A mark has a longer TTL than
+	// any holder.
+	TTL         time.Duration
 	WriterWaits bool // the node knows of such a process, see [LockState]; false unless Kind is KindShared or KindSlot
-	// Err is the reason why there is no answer, an error of package nodeerr; nil if there is one. nodeerr.ErrForeign means
-	// that data of another program is there.
+	// Err is the reason why there is no answer, an error of package nodeerr; nil if there is one. nodeerr.ErrForeign
+	// means that data of another program is there.
 	Err error
 }
 
-// Sharer is the holder of a shared lock or of a slot.
-type Sharer struct {
-	Token    string
-	Metadata string        // of its holder, see [Metadata]
-	TTL      time.Duration // how much longer a majority has the Sharer, or in a NodeState, that node
-	Nodes    int           // the number of nodes that have the Sharer; 1 in a NodeState
-	// Slot is the index of the slot, from 0 to 1023. Sharers that have slots at the same time have different ones. It is
-	// -1 if the node has lost the slot, which counts as if the node did not have the Sharer. It is 0 for a shared lock,
-	// which has no slot.
+// Holder is who holds a lock, of any kind.
+type Holder struct {
+	// Token is "" for an empty value, which another client has set. That value keeps the lock from everybody else, as
+	// any token does.
+	Token    Token
+	Metadata string // see [Metadata]
+	// Fence is the fencing token, see [Lock.Fence]. It is 0 if there is none, or if a minority of the nodes has the
+	// same.
+	Fence uint64
+	// Slot is the index of the slot, from 0 to 1023. Holders that have slots at the same time have different ones. In a
+	// NodeState it is -1 if the node has lost the slot, which counts as if the node did not have the Holder. It is 0
+	// for the other kinds.
 	Slot int
+	// TTL is how much longer a majority has the Holder, or in a NodeState, that node. It is counted from the call, and
+	// [NoLimit] if it never ends.
+	TTL   time.Duration
+	Nodes int // the number of nodes that have the Holder; 1 in a NodeState
 }
 
-// NewLockState computes the LockState from the states of all nodes that the lock is taken on. A node whose Err is set
+func init() { lockstate.Of = newLockState }
+
+// newLockState computes the LockState from the states of all nodes that the lock is taken on. A node whose Err is set
 // has not answered, and may hold anything, unless Err is [nodeerr.ErrForeign]. Nodes with equal Tokens and different
 // Fences have the same holder.
-func NewLockState(name string, nodes []NodeState) *LockState {
-	s := &LockState{
-		Name: name, Need: quorum.Majority(len(nodes)), Verdict: VerdictNobody, Kind: KindExclusive, Nodes: nodes,
-	}
-	missing, data, most, told := 0, 0, 0, 0
-	marks := map[Kind]int{} // on how many nodes the mark of each kind is
+func newLockState(name string, nodes []NodeState) *LockState {
+	s := &LockState{Name: name, Need: quorum.Majority(len(nodes)), Verdict: VerdictNobody, Nodes: nodes}
+	missing, data, told, most := 0, 0, 0, 0
 	for i := range nodes {
-		n := &nodes[i]
-		if n.Err == nil && n.WriterWaits {
-			told++
-		}
-		switch {
+		switch n := &nodes[i]; {
 		case errors.Is(n.Err, nodeerr.ErrForeign):
 			data++
 		case n.Err != nil:
 			missing++
-		case n.Held && n.Kind.several():
-			marks[n.Kind]++
-		case n.Held:
-			most = max(most, s.count(n))
+		case n.WriterWaits:
+			told++
 		}
 	}
-	if most < s.Need {
-		most = max(most, s.shareAny(marks))
-	}
 	s.WriterWaits = told >= s.Need
+	for _, kind := range kindsOn(nodes) {
+		for _, h := range holdersOn(nodes, kind, s.Need) {
+			if most = max(most, h.Nodes); h.Nodes >= s.Need {
+				s.Kind, s.Holders = kind, append(s.Holders, h)
+			}
+		}
+		s.Kind = cmp.Or(s.Kind, kind)
+	}
 	switch {
 	case most >= s.Need:
 		s.Verdict = VerdictHeld
@@ -139,79 +129,60 @@ func NewLockState(name string, nodes []NodeState) *LockState {
 	return s
 }
 
-// count returns how many nodes hold the token of n, and makes n the holder if they are a majority.
-func (s *LockState) count(n *NodeState) int {
-	var ttls []time.Duration
-	fences := 0
-	for _, o := range s.Nodes {
-		if !o.Held || o.Err != nil || o.Kind.several() || o.Token != n.Token {
-			continue
-		}
-		ttls = append(ttls, o.TTL)
-		if o.Fence == n.Fence {
-			fences++
+// kindsOn returns the kinds that are on the nodes. Marks are in front, and those on the most nodes before the others.
+func kindsOn(nodes []NodeState) []Kind {
+	on := map[Kind]int{}
+	for _, n := range nodes {
+		if n.Err == nil && n.Kind != "" {
+			on[n.Kind]++
 		}
 	}
-	if len(ttls) >= s.Need {
-		s.Token, s.Metadata, s.TTL = n.Token, n.Metadata, s.forMajority(ttls)
-		if fences >= s.Need {
-			s.Fence = n.Fence
-		}
+	if on[KindExclusive] > 0 {
+		on[KindExclusive] = 0 // a mark counts before tokens
 	}
-	return len(ttls)
-}
-
-// shareAny calls share for each kind whose mark is there. Kind becomes the kind whose mark is on the most nodes, unless
-// sharers of another kind are on a majority.
-func (s *LockState) shareAny(marks map[Kind]int) (most int) {
-	kinds := slices.SortedFunc(maps.Keys(marks), func(a, b Kind) int {
-		return cmp.Or(cmp.Compare(marks[b], marks[a]), cmp.Compare(a, b))
+	return slices.SortedFunc(maps.Keys(on), func(a, b Kind) int {
+		return cmp.Or(cmp.Compare(on[b], on[a]), cmp.Compare(a, b))
 	})
-	if len(kinds) > 0 {
-		s.Kind = kinds[0]
-	}
-	for _, kind := range kinds {
-		most = max(most, s.share(kind))
-	}
-	return most
 }
 
-// share returns the highest number of nodes that have the same sharer of a kind. It makes holders of the sharers that
-// are on a majority. At most one of the kinds has any.
-func (s *LockState) share(kind Kind) (most int) {
-	type sharer struct {
-		token string
+// holdersOn returns the holders of a kind that are on any of the nodes, the one whose TTL ends first in front. need of
+// the nodes have the TTL and the Fence of a Holder. If fewer nodes have the Holder, both are 0.
+func holdersOn(nodes []NodeState, kind Kind, need int) (all []Holder) {
+	type who struct {
+		token Token
 		slot  int
 	}
-	ttls, metadata := map[sharer][]time.Duration{}, map[sharer]string{}
-	for _, n := range s.Nodes {
-		if n.Err != nil || n.Kind != kind {
-			continue
-		}
-		for _, r := range n.Sharers {
-			if who := (sharer{r.Token, r.Slot}); r.Slot >= 0 {
-				ttls[who], metadata[who] = append(ttls[who], r.TTL), r.Metadata
+	on := map[who][]Holder{}
+	for i := range nodes {
+		if n := &nodes[i]; n.Err == nil && n.Kind == kind {
+			for _, h := range n.Holders {
+				if h.Slot >= 0 {
+					on[who{h.Token, h.Slot}] = append(on[who{h.Token, h.Slot}], h)
+				}
 			}
 		}
 	}
-	for who, on := range ttls {
-		most = max(most, len(on))
-		if len(on) >= s.Need {
-			s.Kind = kind
-			s.Sharers = append(s.Sharers, Sharer{who.token, metadata[who], s.forMajority(on), len(on), who.slot})
+	for _, same := range on {
+		h := same[0]
+		if h.Nodes, h.Fence, h.TTL = len(same), 0, 0; h.Nodes >= need {
+			slices.SortFunc(same, func(a, b Holder) int { return cmp.Compare(a.TTL, b.TTL) })
+			h.TTL, h.Fence = same[h.Nodes-need].TTL, commonFence(same, need)
 		}
+		all = append(all, h)
 	}
-	slices.SortFunc(s.Sharers, func(a, b Sharer) int {
+	slices.SortFunc(all, func(a, b Holder) int {
 		return cmp.Or(cmp.Compare(a.TTL, b.TTL), cmp.Compare(a.Token, b.Token))
 	})
-	if n := len(s.Sharers); n > 0 {
-		s.TTL = s.Sharers[n-1].TTL
-	}
-	return most
+	return all
 }
 
-// forMajority returns how much longer a majority has a token or a sharer. ttls are those on the nodes that have it.
-func (s *LockState) forMajority(ttls []time.Duration) time.Duration {
-	slices.Sort(ttls)
-	return ttls[len(ttls)-s.Need]
+// commonFence returns the fencing token that need of the nodes have with a holder, or 0.
+func commonFence(same []Holder, need int) uint64 {
+	on := map[uint64]int{}
+	for _, h := range same {
+		if on[h.Fence]++; on[h.Fence] >= need {
+			return h.Fence
+		}
+	}
+	return 0
 }

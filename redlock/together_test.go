@@ -21,6 +21,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // all returns locks that a call must have got. They are released when the test ends.
@@ -178,7 +179,7 @@ func TestTryLockAll_IsNotKeptOutByWhatIsInTheWayOfNoName(t *testing.T) {
 func TestLockAll_NeedsAMajority(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 5)
-	locker := c.opened(redlock.WithPoolOptions())
+	locker := c.opened()
 	defer func() { require.NoError(t, locker.Close()) }()
 	kill(c.processes[:2]...)
 	require.NoError(t, all(locker.LockAll(t.Context(), []string{"a", "b"}))(t).Unlock(t.Context()))
@@ -278,8 +279,8 @@ func TestLockAll_HasATokenOfItsOwnInEachRound(t *testing.T) {
 	requireIs(t, err, redlock.ErrTaken)
 	unlock(t, lock)
 	locks := all(locker.TryLockAll(t.Context(), []string{"a", "b"}))(t)
-	require.Equal(t, "token-2", locks.Get("a").Token())
-	require.Equal(t, "token-2", locks.Get("b").Token())
+	require.EqualValues(t, "token-2", locks.Get("a").Token())
+	require.EqualValues(t, "token-2", locks.Get("b").Token())
 	require.EqualValues(t, 2, made.Load())
 
 	broken := errors.New("broken")
@@ -437,7 +438,7 @@ func TestTryLockAll_LeavesTheErrorsOfEventsAlone(t *testing.T) {
 	_, err := locker.TryLockAll(t.Context(), []string{"a", "b"}) // tries a alone, too
 	require.Equal(t, []string{"a"}, c.refused(err, redlock.ErrTaken).Names)
 	locker.Drain()
-	for _, round := range eventsOf[event.Round](seen) {
+	for _, round := range eventsOf[protocol.Round](seen) {
 		require.Nil(t, as[*redlock.QuorumError](t, round.Err).Names)
 	}
 }

@@ -1,6 +1,9 @@
 package redlock_test
 
 import (
+	"bytes"
+	"fmt"
+	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,4 +50,51 @@ func TestTokenSource_ThatRepeatsDeletesNothingWhereTheAnswerWasNo(t *testing.T) 
 			})
 		}
 	}
+}
+
+// The danger: somebody who reads the log releases the lock.
+func TestToken_HidesItself(t *testing.T) {
+	t.Parallel()
+	const secret = "ABCDEFGH.secret"
+	token := redlock.Token(secret)
+	holder := redlock.Holder{Token: token, Metadata: "host-1", Nodes: 3}
+	state := redlock.LockState{Name: "name", Holders: []redlock.Holder{holder}, Nodes: []redlock.NodeState{{Holders: []redlock.Holder{holder}}}}
+	for _, verb := range []string{"%s", "%v", "%+v", "%#v", "%q", "%x", "%X", "%d", "%20s", "%.3s"} {
+		require.Equal(t, "(token)", fmt.Sprintf(verb, token), verb)
+		require.Empty(t, fmt.Sprintf(verb, redlock.Token("")), verb)
+	}
+	require.Equal(t, "(token)\n", fmt.Sprintln(token))
+	require.Equal(t, "a (token) b\n", fmt.Sprintln("a", token, "b"))
+	for _, value := range []any{holder, &holder, state, &state, state.Holders, map[redlock.Token]int{token: 1}, [1]redlock.Token{token}} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+			text := fmt.Sprintf(verb, value)
+			require.NotContains(t, text, secret, verb)
+			require.NotContains(t, text, fmt.Sprintf("%x", secret), verb)
+		}
+	}
+	require.Contains(t, fmt.Sprintf("%+v", holder), "{Token:(token) Metadata:host-1 ")
+	require.Equal(t, secret, string(token))
+}
+
+func TestToken_HidesItselfFromLogs(t *testing.T) {
+	t.Parallel()
+	const secret = "ABCDEFGH.secret"
+	for name, test := range map[string]struct {
+		handler   func(*bytes.Buffer) slog.Handler
+		full, off string // how a token is shown, and how there being none
+	}{
+		"text": {func(b *bytes.Buffer) slog.Handler { return slog.NewTextHandler(b, nil) }, ` token=(token)`, ` token=""`},
+		"JSON": {func(b *bytes.Buffer) slog.Handler { return slog.NewJSONHandler(b, nil) }, `"token":"(token)"`, `"token":""`},
+	} {
+		for token, want := range map[redlock.Token]string{secret: test.full, "": test.off} {
+			var log bytes.Buffer
+			slog.New(test.handler(&log)).Info("line", "token", token)
+			require.Contains(t, log.String(), want, name)
+			require.NotContains(t, log.String(), secret, name)
+		}
+	}
+	var log bytes.Buffer // a JSON handler shows all fields of a struct
+	slog.New(slog.NewTextHandler(&log, nil)).Info("line", "holder", redlock.Holder{Token: secret})
+	require.Contains(t, log.String(), "{Token:(token) ")
+	require.NotContains(t, log.String(), secret)
 }

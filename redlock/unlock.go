@@ -95,7 +95,7 @@ func (l *Lock) unlock(ctx context.Context, call *observedCall) (handedOff bool, 
 	case left == engine.Others:
 		return false, nil
 	}
-	outcome, refusal := l.awaitRelease(ctx, r)
+	outcome, refusal := l.awaitRelease(ctx, r, ending)
 	switch {
 	case outcome == quorum.Done:
 		return false, nil
@@ -103,9 +103,6 @@ func (l *Lock) unlock(ctx context.Context, call *observedCall) (handedOff bool, 
 		return false, givenUp(ctx, refusal)
 	case !inTime && ending != quorum.Released:
 		return false, failed(event.OpUnlock, l.Name(), locker.end(h, ending))
-	}
-	if outcome == quorum.Denied && ending != quorum.Released { // otherwise an earlier call may have released it
-		refusal.Reason = ErrGone
 	}
 	return false, refusal
 }
@@ -119,8 +116,10 @@ func living(ctx context.Context) context.Context {
 }
 
 // awaitRelease waits until the release has its outcome, or ctx ends. It returns the outcome, or NoQuorum if the release
-// still goes on.
-func (l *Lock) awaitRelease(ctx context.Context, r *engine.Release) (quorum.Outcome, *QuorumError) {
+// still goes on. ending is how the lock had ended before the release.
+func (l *Lock) awaitRelease(
+	ctx context.Context, r *engine.Release, ending quorum.Ending,
+) (quorum.Outcome, *QuorumError) {
 	select {
 	case <-r.Done():
 	case <-ctx.Done():
@@ -140,7 +139,11 @@ func (l *Lock) awaitRelease(ctx context.Context, r *engine.Release) (quorum.Outc
 	if outcome == quorum.NoQuorum {
 		l.held.Lease.Unsure()
 	}
-	return outcome, l.locker.refusal(event.OpUnlock, l.Name(), reasons[event.OpUnlock][outcome], r.Why)
+	reason := reasons[event.OpUnlock][outcome]
+	if outcome == quorum.Denied && ending != quorum.Released { // otherwise an earlier call may have released it
+		reason = ErrGone
+	}
+	return outcome, l.locker.refusal(event.OpUnlock, l.Name(), reason, r.Why)
 }
 
 // handOffLocked hands off a lock that is being unlocked to the next waiter of its name in this Locker. It returns false
@@ -152,7 +155,7 @@ func (l *Lock) handOffLocked(unlock *observedCall) bool {
 		return false
 	}
 	w := to.By.(*waiter)
-	if locker.events.wants(kindEnds) {
+	if locker.events.wants(groupEnds) {
 		locker.endedLocked(h, event.End{Err: ErrReleased}, unlock)
 	}
 	next := &struct { // the next holder, with its handle

@@ -143,10 +143,10 @@ var callbacks = map[string]func(task func()) []redlock.Option{
 		})}
 	},
 	"a dialer": func(task func()) []redlock.Option {
-		return []redlock.Option{redlock.WithPoolOptions(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		return []redlock.Option{pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 			task()
 			return new(net.Dialer).DialContext(ctx, network, address)
-		}))}
+		})}
 	},
 }
 

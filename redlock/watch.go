@@ -1,10 +1,10 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -15,7 +15,7 @@ const (
 	watchOften = time.Second
 )
 
-// Watch yields the result of [Locker.Inspect] at once, and again whenever it has changed: the holder, the sharers, the
+// Watch yields the result of [Locker.Inspect] at once, and again whenever it has changed: the holders, the
 // Verdict, or whether a writer waits. Renewals are no change, and neither are tokens on a minority of the nodes. Watch
 // changes nothing on the nodes.
 //
@@ -48,8 +48,8 @@ func (l *Locker) Watch(ctx context.Context, name string) iter.Seq2[*LockState, e
 			if err == nil && l.pushed(state) {
 				most = watchEvery
 			}
-			if state.TTL > 0 {
-				most = min(most, state.TTL)
+			if n := len(state.Holders); n > 0 {
+				most = min(most, state.Holders[n-1].TTL)
 			}
 			l.pause(ctx, most, changed)
 		}
@@ -78,14 +78,14 @@ func (l *Locker) pause(ctx context.Context, most time.Duration, changed <-chan s
 	}
 }
 
-// differs reports whether the two states show another holder or sharer, another verdict, or another sign of a writer.
+// differs reports whether the two states show other holders, another verdict, or another sign of a writer.
 func (s *LockState) differs(o *LockState) bool {
-	same := func(a, b Sharer) bool { return a.Token == b.Token && a.Slot == b.Slot }
-	return s.Verdict != o.Verdict || s.Kind != o.Kind || s.Token != o.Token || s.Fence != o.Fence ||
-		s.WriterWaits != o.WriterWaits || !slices.EqualFunc(s.sorted(), o.sorted(), same)
+	same := func(a, b Holder) bool { return a.Token == b.Token && a.Fence == b.Fence && a.Slot == b.Slot }
+	return s.Verdict != o.Verdict || s.Kind != o.Kind || s.WriterWaits != o.WriterWaits ||
+		!slices.EqualFunc(s.sorted(), o.sorted(), same)
 }
 
-// sorted returns the Sharers in the order of their tokens, because renewals change the order by TTL.
-func (s *LockState) sorted() []Sharer {
-	return slices.SortedFunc(slices.Values(s.Sharers), func(a, b Sharer) int { return strings.Compare(a.Token, b.Token) })
+// sorted returns the Holders in the order of their tokens, because renewals change the order by TTL.
+func (s *LockState) sorted() []Holder {
+	return slices.SortedFunc(slices.Values(s.Holders), func(a, b Holder) int { return cmp.Compare(a.Token, b.Token) })
 }

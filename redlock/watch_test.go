@@ -56,8 +56,9 @@ func TestWatch_IsToldOfEachHolder(t *testing.T) {
 		for range 3 {
 			lock := take(t, holder, "name", redlock.TTL(time.Hour), redlock.Metadata("me"))
 			state := becomes(t, all, redlock.VerdictHeld)
-			require.Equal(t, lock.Token(), state.Token)
-			require.Equal(t, "me", state.Metadata)
+			holder := only(t, state.Holders)
+			require.Equal(t, lock.Token(), holder.Token)
+			require.Equal(t, "me", holder.Metadata)
 			require.NoError(t, lock.Extend(t.Context(), 2*time.Hour))
 			unlock(t, lock)
 			becomes(t, all, redlock.VerdictNobody)
@@ -79,13 +80,13 @@ func TestWatch_LooksEachSecondWhileALockIsShared(t *testing.T) {
 	becomes(t, all, redlock.VerdictNobody)
 	c.eventuallyTracked()
 	first := got(readers.Lock(t.Context(), "name", redlock.Shared()))(t)
-	require.Len(t, becomes(t, all, redlock.VerdictHeld).Sharers, 1)
+	require.Len(t, becomes(t, all, redlock.VerdictHeld).Holders, 1)
 	second := got(readers.Lock(t.Context(), "name", redlock.Shared()))(t)
 	nextAt(t, fake, time.Second)
-	require.Len(t, becomes(t, all, redlock.VerdictHeld).Sharers, 2)
+	require.Len(t, becomes(t, all, redlock.VerdictHeld).Holders, 2)
 	unlock(t, first)
 	nextAt(t, fake, time.Second)
-	require.Equal(t, second.Token(), becomes(t, all, redlock.VerdictHeld).Sharers[0].Token)
+	require.Equal(t, second.Token(), becomes(t, all, redlock.VerdictHeld).Holders[0].Token)
 }
 
 func TestWatch_LooksEachSecondWhileANodeCannotPushWhatDecides(t *testing.T) {

@@ -227,7 +227,7 @@ func TestRenewFor_TheLockOutlivesTheRestartOfEveryNodeInTurn(t *testing.T) {
 	for i, s := range c.servers {
 		s.Stop()
 		s.Start()
-		eventually(t, func() bool { return c.value(i, "name") == lock.Token() || lock.Err() != nil }, "server %d is given the key again", i)
+		eventually(t, func() bool { return c.value(i, "name") == string(lock.Token()) || lock.Err() != nil }, "server %d is given the key again", i)
 		before := seen.renewals()
 		eventually(t, func() bool { return seen.renewals() >= before+2 || lock.Err() != nil }, "it counts, as a renewal has begun since")
 		require.NoError(t, lock.Err())

@@ -49,7 +49,7 @@ func instance(what string) (err error) {
 		return err
 	}
 	clock := skewed{clockwork.NewRealClock(), skew}
-	servers, err := redlock.Open(strings.Split(os.Getenv(envURLs), ","), redlock.WithPoolOptions(pool.WithTimeout(5*time.Second)))
+	servers, err := redlock.Open(strings.Split(os.Getenv(envURLs), ","), pool.WithTimeout(5*time.Second))
 	if err != nil {
 		return err
 	}

@@ -224,8 +224,7 @@ func TestLocker_ContextOfAJobThatDoesNotRunHereHasEnded(t *testing.T) {
 func TestLocker_TriesAgainWhileNobodyHasAMajority(t *testing.T) {
 	t.Parallel()
 	servers := testredis.Real(t, 5)
-	patient := redlock.WithPoolOptions(pool.WithTimeout(10*time.Second), pool.WithDialTimeout(10*time.Second))
-	locker, err := redlock.Open(testredis.URLs(servers), patient)
+	locker, err := redlock.Open(testredis.URLs(servers), pool.WithTimeout(10*time.Second), pool.WithDialTimeout(10*time.Second))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, locker.Close()) })
 	l := newLocker(t, locker, gocronlock.AtLeast(0))

@@ -79,7 +79,7 @@ func eachDatabase(t *testing.T, test func(t *testing.T, dialect goose.Dialect, d
 
 func open(t *testing.T, servers []*testredis.Process) *redlock.Locker {
 	t.Helper()
-	locker, err := redlock.Open(testredis.URLs(servers), redlock.WithPoolOptions(pool.WithTimeout(5*time.Second)))
+	locker, err := redlock.Open(testredis.URLs(servers), pool.WithTimeout(5*time.Second))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, locker.Close()) })
 	return locker

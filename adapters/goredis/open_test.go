@@ -110,7 +110,7 @@ func TestOpen_TheNodesAreWhereGoRedisConnectsTo(t *testing.T) {
 		c := client(t, o)
 		require.Eventually(t, func() bool { // beyond the majority the answers come later
 			token, err := c.Get(t.Context(), "name").Result()
-			return err == nil && token == lock.Token()
+			return err == nil && token == string(lock.Token())
 		}, bound, tick, "options %d", i)
 		clients, err := c.ClientList(t.Context()).Result()
 		require.NoError(t, err)

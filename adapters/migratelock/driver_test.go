@@ -87,7 +87,7 @@ func TestDriver_OfTwoInstancesThatStartTheSameMigrationsAtOnceOneRunsThem(t *tes
 		}
 		outcomes := make(chan outcome, 2)
 		for _, name := range []string{"one", "other"} {
-			locker, err := redlock.Open(testredis.URLs(servers), redlock.WithPoolOptions(pool.WithTimeout(5*time.Second)))
+			locker, err := redlock.Open(testredis.URLs(servers), pool.WithTimeout(5*time.Second))
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, locker.Close()) })
 			db, err := sql.Open(driver, dsn)

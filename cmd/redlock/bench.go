@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // benchCmd is the subcommand bench.
@@ -126,7 +126,7 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 	}
 	waits := c.Names == benchreport.Hot
 	votes := load.NewVotes(addrs, waits)
-	opts := []redlock.Option{redlock.TTL(c.TTL), redlock.WithKeyPrefix(prefix), redlock.WithObserver(votes, event.Votes, event.Rounds)}
+	opts := []redlock.Option{redlock.TTL(c.TTL), redlock.WithKeyPrefix(prefix), redlock.WithObserver(votes, protocol.Votes, protocol.Rounds)}
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
 	}

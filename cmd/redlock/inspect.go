@@ -75,7 +75,7 @@ func (c *inspectCmd) lines(s *redlock.LockState, trips *roundTrips, columns int)
 			switch n := &s.Nodes[row]; {
 			case n.Err != nil:
 				return bad
-			case s.Verdict == redlock.VerdictHeld && n.Held && n.Kind == s.Kind && n.Token == s.Token:
+			case s.Verdict == redlock.VerdictHeld && n.Kind == s.Kind && exclusive(n.Kind, n.Holders).Token == exclusive(s.Kind, s.Holders).Token:
 				return good
 			}
 			return nil
@@ -111,7 +111,7 @@ func (c *inspectCmd) sharers(s *redlock.LockState, kind redlock.Kind) []line {
 		if !c.Full {
 			metadata = clip(metadata, 40)
 		}
-		row := []string{tokenText(r.Token, c.Full), ttlText(r.TTL), fmt.Sprintf("%d/%d", r.Nodes, len(s.Nodes)), metadata}
+		row := []string{tokenText(string(r.Token), c.Full), ttlText(r.TTL), fmt.Sprintf("%d/%d", r.Nodes, len(s.Nodes)), metadata}
 		switch {
 		case kind == redlock.KindSlot && r.Slot < 0:
 			row = slices.Insert(row, 1, "none")
@@ -120,7 +120,7 @@ func (c *inspectCmd) sharers(s *redlock.LockState, kind redlock.Kind) []line {
 		}
 		rows = append(rows, row)
 	}
-	holders := len(s.Sharers)
+	holders := len(s.Holders)
 	return append([]line{{}}, table(titles, rows, func(row int) *color.Color {
 		if s.Kind == kind && row < holders {
 			return good
@@ -131,14 +131,14 @@ func (c *inspectCmd) sharers(s *redlock.LockState, kind redlock.Kind) []line {
 
 // sharersOf returns those of a kind who hold a lock, and behind them those on fewer nodes, with the longest TTL on any. One that has
 // several slots is there once for each.
-func sharersOf(s *redlock.LockState, kind redlock.Kind) (all []redlock.Sharer) {
+func sharersOf(s *redlock.LockState, kind redlock.Kind) (all []redlock.Holder) {
 	type sharer struct {
-		token string
+		token redlock.Token
 		slot  int
 	}
 	place := map[sharer]int{}
 	if s.Kind == kind {
-		all = slices.Clone(s.Sharers)
+		all = slices.Clone(s.Holders)
 	}
 	holders := len(all)
 	for i, r := range all {
@@ -148,7 +148,7 @@ func sharersOf(s *redlock.LockState, kind redlock.Kind) (all []redlock.Sharer) {
 		if n.Kind != kind {
 			continue
 		}
-		for _, r := range n.Sharers {
+		for _, r := range n.Holders {
 			who := sharer{r.Token, r.Slot}
 			i, known := place[who]
 			switch {
@@ -175,18 +175,19 @@ func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 		}
 	case n.Err != nil:
 		held, failure = "?", why(n.Err)
-	case !n.Held:
+	case n.Kind == "":
 		held = "nothing"
 	default:
 		held, ttl = heldBy(n, c.Full), ttlText(n.TTL)
 	}
-	if n.Fence > 0 {
-		fence = fmt.Sprint(n.Fence)
+	holder := exclusive(n.Kind, n.Holders)
+	if holder.Fence > 0 {
+		fence = fmt.Sprint(holder.Fence)
 	}
 	if d := trips.of(n.Addr); d > 0 && answered(n) {
 		latency = benchreport.Duration(d)
 	}
-	metadata := display.Text(n.Metadata)
+	metadata := display.Text(holder.Metadata)
 	if !c.Full {
 		metadata, failure = clip(metadata, 40), clip(failure, 80)
 	}
@@ -213,7 +214,7 @@ func firstLine(text string) string {
 type inspection struct {
 	Name     string           `json:"name"`
 	Verdict  redlock.Verdict  `json:"verdict"`
-	Kind     redlock.Kind     `json:"kind"`
+	Kind     redlock.Kind     `json:"kind,omitempty"` // "" if the nodes hold nothing
 	Text     string           `json:"verdict_text"`
 	Token    string           `json:"token,omitempty"`
 	Metadata string           `json:"metadata,omitempty"`
@@ -251,29 +252,35 @@ type nodeInspection struct {
 
 func inspectionOf(s *redlock.LockState, trips *roundTrips) inspection {
 	to := inspection{
-		Name: s.Name, Verdict: s.Verdict, Kind: s.Kind, Text: explain(s, true), Token: s.Token, Metadata: s.Metadata, Fence: s.Fence, TTL: millis(s.TTL), Need: s.Need,
-		Waits: s.WriterWaits,
+		Name: s.Name, Verdict: s.Verdict, Kind: s.Kind, Text: explain(s, true), Need: s.Need, Waits: s.WriterWaits,
+	}
+	h := exclusive(s.Kind, s.Holders)
+	to.Token, to.Metadata, to.Fence = string(h.Token), h.Metadata, h.Fence
+	if n := len(s.Holders); n > 0 {
+		to.TTL = millis(s.Holders[n-1].TTL)
 	}
 	for _, r := range sharersOf(s, redlock.KindShared) {
-		to.Readers = append(to.Readers, sharerJSON{Token: r.Token, Metadata: r.Metadata, TTL: millis(r.TTL), On: r.Nodes})
+		to.Readers = append(to.Readers, sharerJSON{Token: string(r.Token), Metadata: r.Metadata, TTL: millis(r.TTL), On: r.Nodes})
 	}
 	for _, r := range sharersOf(s, redlock.KindSlot) {
-		to.Slots = append(to.Slots, sharerJSON{r.Token, &r.Slot, r.Metadata, millis(r.TTL), r.Nodes})
+		to.Slots = append(to.Slots, sharerJSON{string(r.Token), &r.Slot, r.Metadata, millis(r.TTL), r.Nodes})
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
+		h := exclusive(n.Kind, n.Holders)
 		of := nodeInspection{
 			Kind: n.Kind, Addr: n.Addr, Answered: answered(n), Data: errors.Is(n.Err, nodeerr.ErrForeign),
-			Token: n.Token, Metadata: n.Metadata, Fence: n.Fence, TTL: millis(n.TTL), Error: why(n.Err),
+			Token: string(h.Token), Metadata: h.Metadata, Fence: h.Fence, TTL: millis(n.TTL), Error: why(n.Err),
 		}
 		if d := trips.of(n.Addr); d > 0 && of.Answered {
 			of.Latency = float64(d.Microseconds()) / 1000
 		}
-		for _, r := range n.Sharers {
-			if n.Kind == redlock.KindSlot {
-				of.Slots = append(of.Slots, r.Token)
-			} else {
-				of.Readers = append(of.Readers, r.Token)
+		for _, h := range n.Holders {
+			switch n.Kind {
+			case redlock.KindSlot:
+				of.Slots = append(of.Slots, string(h.Token))
+			case redlock.KindShared:
+				of.Readers = append(of.Readers, string(h.Token))
 			}
 		}
 		to.Nodes = append(to.Nodes, of)

@@ -9,6 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 const (
@@ -35,9 +36,8 @@ func (s *scenario) newParty(name string) (*party, error) {
 	p := &party{s: s, name: name, seen: newRecorder(s.n)}
 	var err error
 	p.locker, err = redlock.Open(s.urls,
-		redlock.WithPoolOptions(
-			pool.WithTimeout(s.timeout), pool.WithClientName("redlock-demo"), pool.WithDialer(s.network.dial)),
-		redlock.TTL(s.ttl), redlock.WithObserver(p.seen, event.Votes, event.Rounds), redlock.WithBackoff(firstBackoff, maxBackoff))
+		pool.WithTimeout(s.timeout), pool.WithClientName("redlock-demo"), pool.WithDialer(s.network.dial),
+		redlock.TTL(s.ttl), redlock.WithObserver(p.seen, protocol.Votes, protocol.Rounds), redlock.WithBackoff(firstBackoff, maxBackoff))
 	if err != nil {
 		return nil, err
 	}
@@ -76,8 +76,8 @@ func (p *party) try(ctx context.Context, opts ...redlock.LockOption) error {
 	if seen == nil {
 		return err
 	}
-	p.asked = p.s.n - len(seen.with(event.AnswerUnsent))
-	p.s.up = seen.with(event.AnswerYes, event.AnswerNo)
+	p.asked = p.s.n - len(seen.with(protocol.AnswerUnsent))
+	p.s.up = seen.with(protocol.AnswerYes, protocol.AnswerNo)
 	p.s.show.votes(seen)
 	if err != nil {
 		p.s.show.outcome(seen, bad, "%s is refused after %s: %s", p.name, benchreport.Duration(seen.verdict.Took), p.s.why(seen))
@@ -112,7 +112,7 @@ func (p *party) wait(ctx context.Context, refused func(refusals int)) (refusals 
 		since := benchreport.Duration(time.Since(began))
 		if seen.verdict.Err == nil {
 			p.s.show.outcome(seen, good, "%9s  %s has the lock, valid for %s", since, p.name, benchreport.Duration(seen.verdict.Validity))
-			p.asked = p.s.n - len(seen.with(event.AnswerUnsent))
+			p.asked = p.s.n - len(seen.with(protocol.AnswerUnsent))
 			return refusals, <-locked
 		}
 		p.s.show.outcome(seen, odd, "%9s  %s waits: %s", since, p.name, p.s.why(seen))

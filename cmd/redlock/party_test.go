@@ -13,7 +13,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // testScenario makes parties on n embedded nodes.
@@ -60,37 +60,37 @@ func TestRecorder_LateVotesBelongToTheirRoundAndNotToTheNext(t *testing.T) {
 	r := newRecorder(3)
 	r.watch("acquire")
 	addrs := []string{"a", "b", "c"}
-	vote := func(node int, answer event.Answer) {
-		r.Observe(event.Vote{Op: "acquire", Node: node, Addr: addrs[node], Answer: answer})
+	vote := func(node int, answer protocol.Answer) {
+		r.Observe(protocol.Vote{Op: "acquire", Node: node, Addr: addrs[node], Answer: answer})
 	}
 	refused := errors.New("refused")
-	vote(0, event.AnswerNo)
-	vote(1, event.AnswerNo)
-	r.Observe(event.Round{Op: "acquire", Err: refused})
-	vote(0, event.AnswerYes)
-	vote(1, event.AnswerYes)
-	r.Observe(event.Round{Op: "acquire"})
-	vote(2, event.AnswerUnknown)
-	vote(2, event.AnswerYes)
+	vote(0, protocol.AnswerNo)
+	vote(1, protocol.AnswerNo)
+	r.Observe(protocol.Round{Op: "acquire", Err: refused})
+	vote(0, protocol.AnswerYes)
+	vote(1, protocol.AnswerYes)
+	r.Observe(protocol.Round{Op: "acquire"})
+	vote(2, protocol.AnswerUnknown)
+	vote(2, protocol.AnswerYes)
 
 	first, err := r.wait(t.Context(), 0, 3)
 	require.NoError(t, err)
-	assert.Equal(t, addrs[:2], first.with(event.AnswerNo))
-	assert.Equal(t, addrs[2:], first.with(event.AnswerUnknown))
+	assert.Equal(t, addrs[:2], first.with(protocol.AnswerNo))
+	assert.Equal(t, addrs[2:], first.with(protocol.AnswerUnknown))
 	assert.ErrorIs(t, first.verdict.Err, refused)
 
 	second, err := r.wait(t.Context(), 1, 3)
 	require.NoError(t, err)
-	assert.Equal(t, addrs, second.with(event.AnswerYes))
+	assert.Equal(t, addrs, second.with(protocol.AnswerYes))
 	assert.NoError(t, second.verdict.Err)
 }
 
 func TestRecorder_RoundIsCompleteWhenAllNodesThatWereAskedHaveAnswered(t *testing.T) {
 	r := newRecorder(2)
 	r.watch("unlock")
-	r.Observe(event.Vote{Op: "acquire", Node: 1, Answer: event.AnswerYes})
-	r.Observe(event.Round{Op: "unlock"})
-	r.Observe(event.Vote{Op: "unlock", Node: 0, Answer: event.AnswerYes})
+	r.Observe(protocol.Vote{Op: "acquire", Node: 1, Answer: protocol.AnswerYes})
+	r.Observe(protocol.Round{Op: "unlock"})
+	r.Observe(protocol.Vote{Op: "unlock", Node: 0, Answer: protocol.AnswerYes})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := r.wait(ended, 0, 2)

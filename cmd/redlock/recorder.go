@@ -6,16 +6,17 @@ import (
 	"slices"
 
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // round is what was observed of one request to all nodes.
 type round struct {
-	votes   []*event.Vote // votes[i] is node i's; nil if it was not asked
-	verdict event.Round
+	votes   []*protocol.Vote // votes[i] is node i's; nil if it was not asked
+	verdict protocol.Round
 }
 
 // with returns the addresses of the nodes that gave one of the answers.
-func (r *round) with(answers ...event.Answer) []string {
+func (r *round) with(answers ...protocol.Answer) []string {
 	var addrs []string
 	for _, vote := range r.votes {
 		if vote != nil && slices.Contains(answers, vote.Answer) {
@@ -31,12 +32,12 @@ type recorder struct {
 	events chan event.Event // with room for more than a step has
 
 	op       event.Op // the operation that is watched
-	votes    [][]event.Vote
-	verdicts []event.Round
+	votes    [][]protocol.Vote
+	verdicts []protocol.Round
 }
 
 func newRecorder(n int) *recorder {
-	return &recorder{events: make(chan event.Event, 4096), votes: make([][]event.Vote, n)}
+	return &recorder{events: make(chan event.Event, 4096), votes: make([][]protocol.Vote, n)}
 }
 
 // Observe implements [event.Observer].
@@ -60,11 +61,11 @@ func (r *recorder) wait(ctx context.Context, i, asked int) (*round, error) {
 		select {
 		case e := <-r.events:
 			switch v := e.(type) {
-			case event.Vote:
+			case protocol.Vote:
 				if v.Op == r.op {
 					r.votes[v.Node] = append(r.votes[v.Node], v)
 				}
-			case event.Round:
+			case protocol.Round:
 				if v.Op == r.op {
 					r.verdicts = append(r.verdicts, v)
 				}
@@ -77,7 +78,7 @@ func (r *recorder) wait(ctx context.Context, i, asked int) (*round, error) {
 
 // round returns the i-th round, or nil if it is not complete.
 func (r *recorder) round(i, asked int) *round {
-	seen := &round{votes: make([]*event.Vote, len(r.votes))}
+	seen := &round{votes: make([]*protocol.Vote, len(r.votes))}
 	for node, votes := range r.votes {
 		if i < len(votes) {
 			seen.votes[node] = &votes[i]

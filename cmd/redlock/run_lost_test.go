@@ -90,7 +90,7 @@ func cut(p *process, servers []*testredis.Process) (over time.Time) {
 // contend takes the lock for another program as soon as it can, and reports the processes of the group that live at that time.
 func contend(t *testing.T, servers []*testredis.Process, group int) {
 	t.Helper()
-	locker, err := redlock.Open(testredis.URLs(servers), redlock.WithPoolOptions(pool.WithTimeout(time.Second)))
+	locker, err := redlock.Open(testredis.URLs(servers), pool.WithTimeout(time.Second))
 	require.NoError(t, err)
 	defer locker.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), runPatience)

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/benchreport"
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 const (
@@ -189,7 +189,7 @@ func (s *scenario) why(seen *round) string {
 		err = refusal.Reason
 	}
 	if errors.Is(err, redlock.ErrNoQuorum) {
-		return fmt.Sprintf("%s (%d yes, %d needed)", display.Error(err), len(seen.with(event.AnswerYes)), s.need)
+		return fmt.Sprintf("%s (%d yes, %d needed)", display.Error(err), len(seen.with(protocol.AnswerYes)), s.need)
 	}
 	return display.Error(err)
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/benchreport"
-	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 const (
@@ -83,7 +83,7 @@ func (s *show) votes(seen *round) {
 func (s *show) outcome(seen *round, c *color.Color, format string, args ...any) {
 	var marks strings.Builder
 	for _, vote := range seen.votes {
-		answer := event.AnswerUnsent
+		answer := protocol.AnswerUnsent
 		if vote != nil {
 			answer = vote.Answer
 		}
@@ -94,11 +94,11 @@ func (s *show) outcome(seen *round, c *color.Color, format string, args ...any) 
 }
 
 // mark returns the mark and the colour of an answer.
-func mark(answer event.Answer) (string, *color.Color) {
+func mark(answer protocol.Answer) (string, *color.Color) {
 	switch answer {
-	case event.AnswerYes:
+	case protocol.AnswerYes:
 		return yesMark, good
-	case event.AnswerNo, event.AnswerRefused:
+	case protocol.AnswerNo, protocol.AnswerRefused:
 		return noMark, bad
 	}
 	return elseMark, odd

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
-	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 func TestReason_OmitsTheAddressThatIsInTheLineAlready(t *testing.T) {
@@ -35,9 +35,9 @@ func TestReason_OmitsTheAddressThatIsInTheLineAlready(t *testing.T) {
 func TestShow_ClipsLongLines(t *testing.T) {
 	var out bytes.Buffer
 	s := &show{w: &out}
-	s.votes(&round{votes: []*event.Vote{{
+	s.votes(&round{votes: []*protocol.Vote{{
 		Addr:   "a-host-with-a-rather-long-name.example.com:6379",
-		Answer: event.AnswerRefused, Took: 1234 * time.Microsecond,
+		Answer: protocol.AnswerRefused, Took: 1234 * time.Microsecond,
 		Err: errors.New("a reason that somebody took great care to give in full"),
 	}}})
 	fits(t, out.String())
@@ -45,8 +45,8 @@ func TestShow_ClipsLongLines(t *testing.T) {
 }
 
 func TestShow_MarksYesNoAndNoAnswerInColoursUnlessPlain(t *testing.T) {
-	seen := &round{votes: []*event.Vote{
-		{Answer: event.AnswerYes}, {Answer: event.AnswerNo, Err: nodeerr.ErrHeld}, {Answer: event.AnswerUnsent, Err: errUnreachable}, nil,
+	seen := &round{votes: []*protocol.Vote{
+		{Answer: protocol.AnswerYes}, {Answer: protocol.AnswerNo, Err: nodeerr.ErrHeld}, {Answer: protocol.AnswerUnsent, Err: errUnreachable}, nil,
 	}}
 	var out bytes.Buffer
 	s := &show{w: &out}

@@ -49,7 +49,7 @@ func (c *tryCmd) Run(ctx context.Context, to streams) error {
 		case err != nil:
 			return err
 		}
-		if err := printHeld(to.out, lock, c.JSON, lock.Token()); err != nil {
+		if err := printHeld(to.out, lock, c.JSON, string(lock.Token())); err != nil {
 			return errors.Join(err, lock.Unlock(ctx)) // nobody knows the token
 		}
 		_, err = lock.Detach(ctx)
@@ -94,7 +94,7 @@ func (c *extendCmd) Run(ctx context.Context, to streams) error {
 		return &exitError{exitUsage, err}
 	}
 	return c.use(func(on *cluster) error {
-		lock, err := on.Attach(ctx, c.Name, c.Token)
+		lock, err := on.Attach(ctx, c.Name, redlock.Token(c.Token))
 		if err != nil {
 			return err
 		}
@@ -126,5 +126,5 @@ func printHeld(w io.Writer, lock *redlock.Lock, asJSON bool, text string) error 
 		return err
 	}
 	left := lock.Remaining()
-	return display.JSON(w, heldJSON{lock.Name(), lock.Token(), lock.Fence(), left.Milliseconds(), time.Now().Add(left)}, "")
+	return display.JSON(w, heldJSON{lock.Name(), string(lock.Token()), lock.Fence(), left.Milliseconds(), time.Now().Add(left)}, "")
 }

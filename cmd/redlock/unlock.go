@@ -31,11 +31,11 @@ func (c *releaseCmd) Run(ctx context.Context) error {
 	if c.Token == "" {
 		return usage(`release needs --token or $REDLOCK_TOKEN: what "redlock try %s" has printed`, c.Name)
 	}
-	return c.use(func(on *cluster) error { return releaseToken(ctx, on.Locker, c.Name, c.Token) })
+	return c.use(func(on *cluster) error { return releaseToken(ctx, on.Locker, c.Name, redlock.Token(c.Token)) })
 }
 
 // releaseToken releases the lock that a token holds. Leftovers of the token on a minority stay.
-func releaseToken(ctx context.Context, locker *redlock.Locker, name, token string) error {
+func releaseToken(ctx context.Context, locker *redlock.Locker, name string, token redlock.Token) error {
 	lock, err := locker.Attach(ctx, name, token)
 	if err == nil {
 		return lock.Unlock(ctx)
@@ -73,7 +73,7 @@ func (c *unlockCmd) Run(ctx context.Context, to streams) error {
 	}
 	return c.use(func(on *cluster) error {
 		if !c.Force {
-			return releaseToken(ctx, on.Locker, c.Name, c.Token)
+			return releaseToken(ctx, on.Locker, c.Name, redlock.Token(c.Token))
 		}
 		return c.force(ctx, to, on)
 	})
@@ -133,7 +133,7 @@ func remove(on *cluster, prefix string, seen *redlock.LockState) (removed *redlo
 			data++
 		}
 	}
-	removed = redlock.NewLockState(seen.Name, nodes)
+	removed = survey.State(seen.Name, nodes)
 	switch {
 	case free >= seen.Need:
 		return removed, record, nil
@@ -160,8 +160,8 @@ func holdings(s *redlock.LockState, nothing string) []line {
 			row[1], row[4] = nothing, "it has ended meanwhile"
 		case n.Err != nil:
 			row[1], row[4] = "?", clip(why(n.Err), 80)
-		case n.Held:
-			row[1], row[2], row[3] = heldBy(&n, false), ttlText(n.TTL), clip(display.Text(n.Metadata), 40)
+		case n.Kind != "":
+			row[1], row[2], row[3] = heldBy(&n, false), ttlText(n.TTL), clip(display.Text(exclusive(n.Kind, n.Holders).Metadata), 40)
 		}
 		rows = append(rows, row)
 	}

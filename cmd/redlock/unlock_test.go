@@ -86,7 +86,7 @@ func TestUnlock_ByForceLeavesDataOfAnotherProgramAlone(t *testing.T) {
 
 func TestHoldings_SayWhereNothingWasRemoved(t *testing.T) {
 	s := &redlock.LockState{Need: 3, Nodes: []redlock.NodeState{
-		{Addr: "a:1", Held: true, Token: "token", TTL: eternity},
+		{Addr: "a:1", Kind: redlock.KindExclusive, Holders: []redlock.Holder{{Token: "token"}}, TTL: eternity},
 		{Addr: "a:2", Err: nodeerr.ErrHeld},
 		{Addr: "a:3", Err: nodeerr.ErrAbsent},
 		{Addr: "a:4", Err: nodeerr.ErrForeign},

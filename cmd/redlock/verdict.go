@@ -55,7 +55,7 @@ func tallyOf(s *redlock.LockState) tally {
 			}
 		case n.Err != nil:
 			t.blind++
-		case !n.Held:
+		case n.Kind == "":
 			t.nothing++
 		default:
 			if n.TTL == redlock.NoLimit {
@@ -67,10 +67,11 @@ func tallyOf(s *redlock.LockState) tally {
 			case redlock.KindSlot:
 				t.slots++
 			default:
-				t.tokens = count(t.tokens, n.Token, n.TTL)
+				t.tokens = count(t.tokens, string(n.Holders[0].Token), n.TTL)
+				continue
 			}
-			for _, r := range n.Sharers {
-				t.sharers = count(t.sharers, r.Token, r.TTL)
+			for _, h := range n.Holders {
+				t.sharers = count(t.sharers, string(h.Token), h.TTL)
 			}
 		}
 	}
@@ -98,7 +99,7 @@ func explain(s *redlock.LockState, full bool) (text string) {
 	switch shares := t.shares(full); {
 	case s.Verdict == redlock.VerdictHeld && display.Several(s.Kind):
 		text = t.shared(s)
-	case s.Verdict == redlock.VerdictHeld && s.Token == "":
+	case s.Verdict == redlock.VerdictHeld && s.Holders[0].Token == "":
 		text = fmt.Sprintf("Held by an empty value: %d of %d nodes hold a key without a token. Nobody can take the lock "+
 			"before the key has expired, or is removed by \"redlock unlock %s --force\".%s", t.tokens[0].nodes, t.nodes, display.Text(s.Name), shares)
 	case s.Verdict == redlock.VerdictHeld:
@@ -139,15 +140,16 @@ func explain(s *redlock.LockState, full bool) (text string) {
 }
 
 func (t tally) held(s *redlock.LockState, full bool) string {
-	about := tokenText(s.Token, full)
-	if s.Metadata != "" && !full {
-		about += fmt.Sprintf(", metadata %s", display.Text(s.Metadata))
+	h := s.Holders[0]
+	about := tokenText(string(h.Token), full)
+	if h.Metadata != "" && !full {
+		about += fmt.Sprintf(", metadata %s", display.Text(h.Metadata))
 	}
-	if s.Fence > 0 {
-		about += fmt.Sprint(", fence ", s.Fence)
+	if h.Fence > 0 {
+		about += fmt.Sprint(", fence ", h.Fence)
 	}
-	if s.TTL != redlock.NoLimit {
-		about += fmt.Sprintf(", for %s more", ttlText(s.TTL))
+	if h.TTL != redlock.NoLimit {
+		about += fmt.Sprintf(", for %s more", ttlText(h.TTL))
 	}
 	return fmt.Sprintf("Held by a majority: %d of %d nodes hold the token %s.", t.tokens[0].nodes, t.nodes, about)
 }
@@ -156,14 +158,15 @@ func (t tally) held(s *redlock.LockState, full bool) string {
 func (t tally) marks() int { return t.readers + t.slots }
 
 func (t tally) shared(s *redlock.LockState) string {
+	holders := len(s.Holders)
 	text := fmt.Sprintf("Held by %s: each is on at least %d of %d nodes, the last one for %s more.",
-		display.Counted(len(s.Sharers), display.Noun(s.Kind)), t.need, t.nodes, ttlText(s.TTL))
+		display.Counted(holders, display.Noun(s.Kind)), t.need, t.nodes, ttlText(s.Holders[holders-1].TTL))
 	if s.Kind == redlock.KindSlot {
 		text += " They keep writers and readers out, and who asks for one of as many slots as are taken."
 	} else {
 		text += " They keep writers out, and nobody else."
 	}
-	if more := len(t.sharers) - len(s.Sharers); more > 0 {
+	if more := len(t.sharers) - holders; more > 0 {
 		text += fmt.Sprintf(" On fewer nodes there are %d more, who do not hold it.", more)
 	}
 	return text
@@ -193,9 +196,17 @@ func (t tally) shares(full bool) string {
 // heldBy says what a node holds.
 func heldBy(n *redlock.NodeState, full bool) string {
 	if display.Several(n.Kind) {
-		return display.Counted(len(n.Sharers), display.Noun(n.Kind))
+		return display.Counted(len(n.Holders), display.Noun(n.Kind))
 	}
-	return tokenText(n.Token, full)
+	return tokenText(string(n.Holders[0].Token), full)
+}
+
+// exclusive returns the holder of an exclusive lock. It returns an empty Holder if there is none.
+func exclusive(kind redlock.Kind, holders []redlock.Holder) (h redlock.Holder) {
+	if kind == redlock.KindExclusive && len(holders) > 0 {
+		h = holders[0]
+	}
+	return h
 }
 
 // tokenText returns a token for people to read: with full all of it, otherwise what tells it from others.

@@ -101,7 +101,7 @@ const (
 
 // serve sells to the buyers that come in, until there are no more.
 func (t task) serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	locker, err := redlock.Open(strings.Split(t.nodes, ","), redlock.WithPoolOptions(pool.WithTimeout(t.ttl/2)),
+	locker, err := redlock.Open(strings.Split(t.nodes, ","), pool.WithTimeout(t.ttl/2),
 		redlock.TTL(t.ttl), redlock.WithFencing())
 	if err != nil {
 		return err

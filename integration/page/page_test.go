@@ -21,7 +21,7 @@ const pageTTL = 10 * time.Minute // longer than any of these tests
 func program(t *testing.T, servers []*testredis.Process) *redlock.Locker {
 	t.Helper()
 	l, err := redlock.Open(testredis.URLs(servers), redlock.WithKeyPrefix("lock:"), redlock.TTL(pageTTL),
-		redlock.WithPoolOptions(pool.WithTimeout(time.Second)))
+		pool.WithTimeout(time.Second))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
@@ -129,7 +129,7 @@ func TestPage_ShowsTheHistoryOfALock(t *testing.T) {
 	b.press("#locks tbody a")
 	b.see("h1", `^a/name & <b>more</b>$`)
 	b.see(".state", "held on 5 of 5 nodes")
-	b.see("#lock dl", held.Token()[:8])
+	b.see("#lock dl", string(held.Token()[:8]))
 	b.see("#lock .changes", `taken\s+alice(?s:.*)watched from here on`)
 	require.NoError(t, held.Unlock(t.Context()))
 	b.see(".state", "held by nobody")

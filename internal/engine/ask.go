@@ -133,6 +133,14 @@ func (g *Engine) Remove(ctx context.Context, key string, seen []Answer) []Answer
 		}
 		answers = answers[n:]
 	}
+	if e := g.Find(key); e != nil { // so that locks of this process end
+		for i := range removed {
+			if removed[i].Answer == quorum.Yes {
+				e.doLocked(e.Name.Removed(nil, i))
+			}
+		}
+		e.Exit()
+	}
 	return removed
 }
 

@@ -214,6 +214,15 @@ func (n *Name) Changed(acts []Act, node int) []Act {
 	return acts
 }
 
+// Removed handles the removal of the key on a node by somebody who frees the name. Unlike Changed it also observes the
+// key for locks of which the nodes push no changes.
+func (n *Name) Removed(acts []Act, node int) []Act {
+	for l := n.leases; l != nil; l = l.next {
+		acts = l.Changed(acts, node)
+	}
+	return acts
+}
+
 // Leases yields the locks of the name that were not over when the list was last pruned.
 func (n *Name) Leases(yield func(*Lease) bool) {
 	for l := n.leases; l != nil && yield(l); l = l.next {

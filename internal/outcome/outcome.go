@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // Outcomes, of calls, rounds and held locks.
@@ -164,7 +165,7 @@ func Call(e event.Acquire) string {
 }
 
 // Direction returns which way a turn passed.
-func Direction(e event.Turn) string {
+func Direction(e protocol.Turn) string {
 	if e.Received {
 		return Received
 	}

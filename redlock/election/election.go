@@ -20,7 +20,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"time"
 
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -86,24 +85,17 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 	}
 }
 
-// Leader is the process that leads.
-type Leader struct {
-	Metadata string        // of the leader, see [redlock.Metadata]
-	Fence    uint64        // the number of its term, see [redlock.Lock.Fence]. 0 means none.
-	Token    string        // the token of its lock; each term has a new one
-	TTL      time.Duration // how long until another may lead, unless the leader renews its lock
-}
-
-// Leader asks the nodes who leads now. The error is [ErrNoLeader] if nobody does. Otherwise it is an error of
-// [redlock.Locker.Inspect].
-func (e *Election) Leader(ctx context.Context) (Leader, error) {
+// Leader asks the nodes who leads now. The Fence of the Holder is the number of its term. Its TTL is the time until
+// another may lead, unless the leader renews its lock. The error is [ErrNoLeader] if nobody does. Otherwise it is an
+// error of [redlock.Locker.Inspect].
+func (e *Election) Leader(ctx context.Context) (redlock.Holder, error) {
 	return leader(e.locker.Inspect(ctx, e.name))
 }
 
 // Observe yields the leader, and then each leader that follows, or [ErrNoLeader] while there is none. It looks, ends
 // and fails as [redlock.Locker.Watch] does.
-func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
-	return func(yield func(Leader, error) bool) {
+func (e *Election) Observe(ctx context.Context) iter.Seq2[redlock.Holder, error] {
+	return func(yield func(redlock.Holder, error) bool) {
 		nobody := false
 		for state, err := range e.locker.Watch(ctx, e.name) {
 			l, err := leader(state, err)
@@ -118,12 +110,12 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 
 // leader converts the state of the lock to the leader. It returns ErrNoLeader if nobody is known to hold the exclusive
 // lock.
-func leader(s *redlock.LockState, err error) (Leader, error) {
+func leader(s *redlock.LockState, err error) (redlock.Holder, error) {
 	switch {
 	case err != nil:
-		return Leader{}, err
+		return redlock.Holder{}, err
 	case s.Verdict != redlock.VerdictHeld || s.Kind != redlock.KindExclusive: // readers and slots lead nobody
-		return Leader{}, ErrNoLeader
+		return redlock.Holder{}, ErrNoLeader
 	}
-	return Leader{s.Metadata, s.Fence, s.Token, s.TTL}, nil
+	return s.Holders[0], nil
 }

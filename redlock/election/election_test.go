@@ -20,20 +20,20 @@ func candidate(cluster *redlocktest.Cluster, name string, opts ...redlock.LockOp
 }
 
 // leads waits until somebody else leads than before.
-func leads(t *testing.T, terms <-chan election.Leader) election.Leader {
+func leads(t *testing.T, terms <-chan redlock.Holder) redlock.Holder {
 	t.Helper()
 	select {
 	case leader := <-terms:
 		return leader
 	case <-time.After(time.Hour):
 		t.Fatal("nobody leads")
-		return election.Leader{}
+		return redlock.Holder{}
 	}
 }
 
 // terms observes the election until the end of the test.
-func terms(t *testing.T, e *election.Election) <-chan election.Leader {
-	all := make(chan election.Leader, 100)
+func terms(t *testing.T, e *election.Election) <-chan redlock.Holder {
+	all := make(chan redlock.Holder, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -62,7 +62,7 @@ func TestCampaign_TheNextLeadsWhenOneResigns(t *testing.T) {
 		require.NoError(t, first.Err())
 		leader, err := b.Leader(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, election.Leader{Metadata: "a", Fence: first.Fence(), Token: first.Token(), TTL: leader.TTL}, leader)
+		require.Equal(t, redlock.Holder{Token: first.Token(), Metadata: "a", Fence: first.Fence(), TTL: leader.TTL, Nodes: leader.Nodes}, leader)
 
 		elected := make(chan *redlock.Lock, 1)
 		go func() {

@@ -2,50 +2,19 @@ package event
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
-// Event is something that has happened: one of the structs of this package, never a pointer to one. Do not change the
+// Event is something that has happened: one of the structs of this package or of package event/protocol, never a
+// pointer to one. Do not change the
 // values that an event points to, such as its Err. In all events a Node is the index of a node given to redlock.New or
 // Open.
 type Event interface{ event() }
 
-// Vote is the answer of one node to an acquire, extend or unlock, as the node gave it. The votes that a round counts
-// come before its Round, and later answers come after it. If one server answers for two nodes, only the Round shows
-// that.
-type Vote struct {
-	At     time.Time // of the answer
-	Call   uint64    // see Acquire
-	Late   bool      // the call ended before this Vote, and its Acquire, Extend or Unlock came earlier
-	Op     Op        // OpAcquire, OpExtend or OpUnlock
-	Name   string    // of the lock
-	Node   int       // the index of the node
-	Addr   string
-	Answer Answer
-	// Command is the last Redis command that the node was sent for this answer: SET, or for a script EVALSHA or EVAL. That
-	// may have carried out commands of other calls too. It is empty if nothing was sent.
-	Command string
-	Err     error         // why the answer is not AnswerYes
-	Took    time.Duration // since the round began
-}
+// Mark makes the structs of package event/protocol Events. Programs have no use for it.
+type Mark struct{}
 
-// Round is the outcome of one round: of an acquire, extend or unlock on all nodes. It comes when the outcome is
-// certain.
-type Round struct {
-	At   time.Time
-	Call uint64 // see Acquire
-	Late bool   // see Vote; only for an unlock
-	Op   Op     // OpAcquire, OpExtend or OpUnlock
-	Name string // of the lock
-	Err  error  // a *QuorumError, or nil if the round succeeded
-	Took time.Duration
-	// Validity is the validity that is left after an acquire or extend that succeeded. It is 0 otherwise.
-	Validity time.Duration
-	// Split is true for an acquire that was refused (redlock.ErrTaken) although some nodes had said yes: callers have
-	// taken the nodes from each other.
-	Split bool
-}
+func (Mark) event() {}
 
 // Acquire is the end of a call of Lock, TryLock, Do (before its function runs), TryDo or Attach. It comes if the
 // arguments of the call are valid and the Locker was not closed. A call of LockAll, TryLockAll, DoAll or TryDoAll has
@@ -53,25 +22,25 @@ type Round struct {
 type Acquire struct {
 	// Context is the context of the call. It may have ended.
 	Context context.Context
-	// Call is a number that the events of one call or renewal share. A Locker counts its calls up from a random number, so
-	// two Lockers practically never use the same number.
+	// Call is a number that the events of one call or renewal share. A Locker counts its calls up from a random number,
+	// so two Lockers practically never use the same number.
 	Call uint64
 	Op   Op // OpAcquire or OpAttach
 	Name string
 	// Kind is the kind of the lock that the caller has, or asked for. It is the text of a redlock.Kind, such as
 	// "exclusive", "shared" or "slot". New kinds may come with any minor version.
 	Kind string
-	// Names are all names of a call for several locks (redlock.LockAll), sorted. Each name has an Acquire of its own, with
-	// its own Call and the same Err. Names is nil for any other call.
+	// Names are all names of a call for several locks (redlock.LockAll), sorted. Each name has an Acquire of its own,
+	// with its own Call and the same Err. Names is nil for any other call.
 	Names []string
 	Try   bool // the call does not wait: TryLock, TryDo, TryLockAll, TryDoAll, or MaxWait(0)
 	Start time.Time
 	Took  time.Duration
-	// Rounds is how many rounds the call has begun. It is 0 for Attach, for a lock that was re-entered, and for most locks
-	// that were handed off.
+	// Rounds is how many rounds the call has begun. It is 0 for Attach, for a lock that was re-entered, and for most
+	// locks that were handed off.
 	Rounds int
-	// Wait is how long the call waited until its last round began; that round took the lock if Err is nil. It is 0 if the
-	// call began no round, and all of Took if Handoff is true.
+	// Wait is how long the call waited until its last round began; that round took the lock if Err is nil. It is 0 if
+	// the call began no round, and all of Took if Handoff is true.
 	Wait time.Duration
 	// Err is nil if the caller has the lock. After redlock.MaxWait it is the *QuorumError alone, because no context has
 	// ended.
@@ -94,11 +63,11 @@ type Extend struct {
 	Start   time.Time
 	Took    time.Duration
 	Err     error
-	// Left is the validity that the lock would have had at the end of the call without the extension. If it is near 0, the
-	// lock was nearly lost. It is 0 if the lock was over before the call.
+	// Left is the validity that the lock would have had at the end of the call without the extension. If it is near 0,
+	// the lock was nearly lost. It is 0 if the lock was over before the call.
 	Left time.Duration
-	// Validity is the validity that the lock had at the end of the call, whether the extension succeeded or not. It is 0
-	// if the lock was over then.
+	// Validity is the validity that the lock had at the end of the call, whether the extension succeeded or not. It is
+	// 0 if the lock was over then.
 	Validity time.Duration
 }
 
@@ -125,33 +94,12 @@ type End struct {
 	Kind    string        // of the lock, as in its Acquire
 	Start   time.Time     // when the lock was acquired
 	Held    time.Duration // from Start to the call of Unlock, or until the loss was noticed
-	// Err is ErrReleased, ErrGone or ErrExpired. After a loss it also has the last extension before it, if that failed, as
-	// the error of Lock.Err does.
+	// Err is ErrReleased, ErrGone or ErrExpired. After a loss it also has the last extension before it, if that failed,
+	// as the error of Lock.Err does.
 	Err error
 	// Detached means that Detach ended the lock for this process. Then Err is ErrReleased, and the nodes still hold the
 	// lock.
 	Detached bool
-}
-
-// Raise is a request to a node to raise its number. The node said yes to an acquire, but its counter was behind the
-// counters of the others (redlock.WithFencing). The acquire may take one round trip more.
-type Raise struct {
-	At      time.Time
-	Call    uint64 // see Acquire
-	Name    string
-	Node    int
-	Addr    string
-	Granted uint64 // the number that the node granted
-	Fence   uint64 // the number that it was raised to
-}
-
-// Turn is a turn that passes from one process to another that waits for the same lock.
-type Turn struct {
-	At   time.Time
-	Name string
-	// Received is true if another process passed the turn to this one, and false if this process passed it to another.
-	Received bool
-	Waiting  int // the number of processes known to wait after the one whose turn it is
 }
 
 // NodeUp is a new connection to a node, which is ready for commands. Nodes connect when they are first used. If the
@@ -165,8 +113,8 @@ type NodeUp struct {
 	Down   time.Duration
 	Failed int
 	// Quarantined means that the server does not vote, because it may have forgotten locks (pool.WithRestartGuard). It
-	// does not vote for Left, or if Left is 0, until a [Quarantine] says otherwise. In the second case Err is the reason:
-	// the server refuses its stamp, or does not say which server it is.
+	// does not vote for Left, or if Left is 0, until a [Quarantine] says otherwise. In the second case Err is the
+	// reason: the server refuses its stamp, or does not say which server it is.
 	Quarantined bool
 	Left        time.Duration
 	Err         error
@@ -191,8 +139,8 @@ type NodeDown struct {
 	At   time.Time
 	Node int
 	Addr string
-	// Failed is how many attempts have failed since the node was connected. 0 means that a connection broke or was closed.
-	// If there was no connection, Failed is above 0.
+	// Failed is how many attempts have failed since the node was connected. 0 means that a connection broke or was
+	// closed. If there was no connection, Failed is above 0.
 	Failed int
 	Err    error // nodeerr.ErrClosed if the node, or the Locker, was closed
 }
@@ -230,14 +178,10 @@ type Drop struct {
 	Count int
 }
 
-func (Vote) event()        {}
-func (Round) event()       {}
 func (Acquire) event()     {}
 func (Extend) event()      {}
 func (Unlock) event()      {}
 func (End) event()         {}
-func (Raise) event()       {}
-func (Turn) event()        {}
 func (NodeUp) event()      {}
 func (NodeDown) event()    {}
 func (Quarantine) event()  {}
@@ -257,46 +201,20 @@ const (
 	OpAttach  Op = "attach"  // Attach, which has no rounds
 )
 
-// Answer is the answer of one node. The zero value means that there is none.
-type Answer uint8
+// Group is a group of events that an Observer wants. A [Drop] is in no group: every Observer is notified of it.
+type Group string
 
-// The answers. Only AnswerYes counts for the lock.
+// The groups of events of this package. Package event/protocol has further ones.
 const (
-	AnswerYes       Answer = iota + 1 // the node has done it
-	AnswerNo                          // another token holds the key, or (extend, unlock) the key does not exist
-	AnswerRecreated                   // extend: the key did not exist and was re-created
-	AnswerUnknown                     // no answer, or none that makes sense: the node may have done it or not
-	AnswerRefused                     // the server answered with an error
-	AnswerUnsent                      // the command never went out
+	Calls Group = "calls" // Acquire, Extend and Unlock
+	Ends  Group = "ends"  // End; a timer of the Locker notices the end of each lock
+	Nodes Group = "nodes" // NodeUp, NodeDown and Quarantine
+	Keys  Group = "keys"  // Stuck, Heal and ForceUnlock
 )
 
-// String returns "yes", "no", "recreated", "unknown", "refused" or "unsent".
-func (a Answer) String() string {
-	names := [...]string{
-		AnswerYes: "yes", AnswerNo: "no", AnswerRecreated: "recreated",
-		AnswerUnknown: "unknown", AnswerRefused: "refused", AnswerUnsent: "unsent",
-	}
-	if a > 0 && int(a) < len(names) {
-		return names[a]
-	}
-	return fmt.Sprintf("Answer(%d)", uint8(a))
-}
-
-// Kind is a group of events that an Observer wants. A [Drop] is of no kind: every Observer is notified of it.
-type Kind string
-
-// The kinds of events. Calls, Ends, Nodes and Keys are stable; Rounds, Votes and Turns follow the protocol.
-const (
-	Calls  Kind = "calls"  // Acquire, Extend and Unlock
-	Ends   Kind = "ends"   // End; a timer of the Locker notices the end of each lock
-	Rounds Kind = "rounds" // Round and Raise
-	Votes  Kind = "votes"  // Vote: the most events, one for each node and round
-	Turns  Kind = "turns"  // Turn
-	Nodes  Kind = "nodes"  // NodeUp, NodeDown and Quarantine
-	Keys   Kind = "keys"   // Stuck, Heal and ForceUnlock
-)
-
-// Observer is notified of events, for metrics, traces and displays. redlock.WithObserver gives it to a Locker.
+// Observer is notified of events, for metrics, traces and displays. redlock.WithObserver gives it to a Locker, with the
+// groups of events that it wants. Without groups, an Observer that has a method Groups() []Group gets those. Any other
+// gets the groups of this package.
 //
 // Observe is called for one event after the other, in the order in which they happened. That happens in a goroutine
 // beside the calls of the Locker, so an Observer that is slow, or blocks, holds up no lock. At least 65,536 events wait

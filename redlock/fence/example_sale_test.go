@@ -74,7 +74,7 @@ func Example() {
 
 	var shops [2]*redlock.Locker
 	for i := range shops {
-		shops[i], err = redlock.Open(urls, redlock.WithFencing(), redlock.WithPoolOptions(pool.WithTimeout(10*time.Second)))
+		shops[i], err = redlock.Open(urls, redlock.WithFencing(), pool.WithTimeout(10*time.Second))
 		if err != nil {
 			log.Fatal(err)
 		}

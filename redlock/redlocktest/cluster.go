@@ -19,7 +19,8 @@ import (
 const (
 	// nodeTimeout is long enough for a busy machine in real time. An Unlock without a majority takes that long.
 	nodeTimeout = 3 * time.Second
-	// dialTimeout is longer than any node is down, because a connection to such a node is made only when the node starts.
+	// dialTimeout is longer than any node is down, because a connection to such a node is made only when the node
+	// starts.
 	dialTimeout = 100 * 365 * 24 * time.Hour
 )
 
@@ -84,7 +85,7 @@ func New(t testing.TB, opts ...Option) *Cluster {
 }
 
 // Locker makes a Locker with connections of its own, as another process would have. It is closed when the test ends;
-// the test may close it before. An option that redlock.New refuses ends the test: redlock.WithPoolOptions is one,
+// the test may close it before. An option that redlock.New refuses ends the test: one of package pool is such,
 // because the nodes have their options already. redlock.WithClock has no effect.
 func (c *Cluster) Locker(opts ...redlock.Option) *redlock.Locker {
 	c.t.Helper()

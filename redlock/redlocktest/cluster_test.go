@@ -180,7 +180,7 @@ func TestHold_RefusesTheLockUntilItIsReleased(t *testing.T) {
 		require.ErrorIs(t, refused(t, locker, "name"), redlock.ErrTaken)
 		state, err := locker.Inspect(t.Context(), "name")
 		require.NoError(t, err)
-		require.Equal(t, "redlocktest", state.Metadata)
+		require.Equal(t, "redlocktest", state.Holders[0].Metadata)
 		release()
 		release()
 		take(t, locker, "name")
@@ -316,8 +316,8 @@ func TestMisuse_EndsTheTestAndNamesTheValue(t *testing.T) {
 		"redlocktest: Locker: redlock: TTL -1s: ": func(_ testing.TB, c *redlocktest.Cluster) {
 			c.Locker(redlock.TTL(-time.Second))
 		},
-		"redlocktest: Locker: redlock: WithPoolOptions: ": func(_ testing.TB, c *redlocktest.Cluster) {
-			c.Locker(redlock.WithPoolOptions(pool.WithClientName("client")))
+		"redlocktest: Locker: redlock: an option of package pool: ": func(_ testing.TB, c *redlocktest.Cluster) {
+			c.Locker(pool.WithClientName("client"))
 		},
 	} {
 		require.Contains(t, blames(t, func(tb testing.TB) {

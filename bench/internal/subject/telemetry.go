@@ -14,9 +14,9 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// openObserved opens a Locker with an Observer that does nothing.
+// openObserved opens a Locker with an Observer that does nothing, and is notified of all events.
 func openObserved(s Setup) (Client, error) {
-	return openLocker(s, redlock.WithObserver(event.ObserverFunc(func(event.Event) {})))
+	return openLocker(s, redlock.WithObserver(event.ObserverFunc(func(event.Event) {}), promredlock.New().Groups()...))
 }
 
 // openEnds opens a Locker with an Observer that wants to know of the ends of locks alone.

@@ -163,17 +163,16 @@ func (p *process) follow(o Order) error {
 
 // open makes a Locker of each kind for these nodes, and shuts those before down.
 func (p *process) open(urls []string) error {
-	options := []pool.Option{pool.WithTimeout(p.config.Timeout)}
+	options := []redlock.Option{
+		redlock.WithKeyPrefix(Prefix), redlock.TTL(p.config.TTLs[len(p.config.TTLs)-1]), redlock.WithClock(p.lease),
+		redlock.WithLogger(p.log), redlock.WithObserver(event.ObserverFunc(p.observe), event.Nodes), pool.WithTimeout(p.config.Timeout),
+	}
 	if p.config.Guard > 0 {
 		options = append(options, pool.WithRestartGuard(p.config.Guard))
 	}
 	lockers := map[string]*redlock.Locker{}
 	for name, kind := range p.kinds {
-		locker, err := redlock.Open(urls, append([]redlock.Option{
-			redlock.WithKeyPrefix(Prefix), redlock.TTL(p.config.TTLs[len(p.config.TTLs)-1]), redlock.WithClock(p.lease),
-			redlock.WithLogger(p.log), redlock.WithPoolOptions(options...),
-			redlock.WithObserver(event.ObserverFunc(p.observe), event.Nodes),
-		}, kind.Options...)...)
+		locker, err := redlock.Open(urls, slices.Concat(options, kind.Options)...)
 		if err != nil {
 			return err
 		}

@@ -256,7 +256,7 @@ func (w *Worker) Unlock(ctx context.Context, h *Hold) {
 func (w *Worker) Detach(ctx context.Context, h *Hold) {
 	op := w.begin(history.Op{Kind: history.Detach, Name: h.Name(), Hold: h.ID})
 	token, err := h.Detach(ctx)
-	op.Token = token
+	op.Token = string(token)
 	w.end(ctx, op, err)
 	if err == nil {
 		file := fmt.Sprintf("%s.%x.detached", h.Name(), w.Dice.Uint64())
@@ -283,7 +283,7 @@ func (w *Worker) Attach(ctx context.Context, name string, c Call) *Hold {
 		}
 		locker, op := w.beginCall(history.Attach, name, c)
 		op.Token = string(token)
-		lock, err := locker.Attach(ctx, name, string(token), c.options()...)
+		lock, err := locker.Attach(ctx, name, redlock.Token(token), c.options()...)
 		if err != nil {
 			w.end(ctx, op, err)
 			return nil

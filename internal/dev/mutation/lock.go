@@ -108,7 +108,7 @@ var lockMutations = []Mutation{
 	{"flush-ignored", "the keys of a node of which everything may have changed are observed",
 		"internal/dev/sim/tracking.go", "n.act(t.Changed(nil, l.server.number))", "_ = l"},
 	{"push-for-waiters-only", "what a node pushes about the key of a lock has the lock observed",
-		"internal/lock/name.go", "acts = l.Changed(acts, node)", "_ = l"},
+		"internal/lock/name.go", "if l.Tracked {", "if false {"},
 	{"extension-untracked", "an extension is tracked, so that the next change is pushed",
 		"internal/lock/extend.go", "= l.Tracked, true", "= false, true"},
 	{"tracked-by-an-answer", "a key is observed to be tracked also while an answer is under way that has it tracked by nobody",

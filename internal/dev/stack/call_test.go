@@ -229,8 +229,9 @@ func (c *client) detach(h *held, s step) {
 	h.unlocks.Add(1)
 	var token string
 	// It waits for the extensions of others.
-	err := c.bounded("Detach "+h.token, c.plan.timeout*time.Duration(len(c.plan.workers)+1), func() (err error) {
-		token, err = h.lock.Detach(context.Background())
+	err := c.bounded("Detach "+h.token, c.plan.timeout*time.Duration(len(c.plan.workers)+1), func() error {
+		detached, err := h.lock.Detach(context.Background())
+		token = string(detached)
 		return err
 	})
 	if err != nil {
@@ -248,7 +249,7 @@ func (c *client) detach(h *held, s step) {
 	begin, late := time.Now(), other.closed.Load()
 	var same *redlock.Lock
 	err = other.bounded("Attach "+token, 2*other.plan.timeout, func() (err error) { // of a share nodes are asked once more
-		same, err = other.locker.Attach(context.Background(), h.name, token)
+		same, err = other.locker.Attach(context.Background(), h.name, redlock.Token(token))
 		return err
 	})
 	if err != nil {

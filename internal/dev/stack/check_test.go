@@ -137,7 +137,7 @@ func (r *run) checkGivesBack() {
 		r.checkWakes("of "+waiter.String()+" left to "+holder.String(), waiter, waiter, func(h *held) {
 			h.unlocks.Add(1)
 			token, err := h.lock.Detach(context.Background())
-			r.left.Store(token, nil)
+			r.left.Store(string(token), nil)
 			var same *redlock.Lock
 			if err == nil {
 				same, err = holder.locker.Attach(context.Background(), h.name, token)

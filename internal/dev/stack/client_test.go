@@ -19,6 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // client is a program: nodes, a Locker and goroutines that use them.
@@ -81,7 +82,7 @@ func newClient(r *run, number int) *client {
 		c.nodes, err = pool.Open(urls, append(opts, pool.WithDialer(dial))...)
 	}
 	if err == nil {
-		c.locker, err = redlock.New(c.nodes, redlock.WithClock(bubbleClock{r}), redlock.WithObserver(c), redlock.WithLocalHandoff(c.plan.handoff))
+		c.locker, err = redlock.New(c.nodes, redlock.WithClock(bubbleClock{r}), redlock.WithObserver(c, event.Calls, protocol.Rounds, protocol.Votes), redlock.WithLocalHandoff(c.plan.handoff))
 	}
 	if err != nil {
 		panic(err)
@@ -116,16 +117,16 @@ func (c *client) drew(token string) bool { return strings.HasPrefix(token, c.own
 // Observe implements event.Observer.
 func (c *client) Observe(e event.Event) {
 	switch v := e.(type) {
-	case event.Vote:
+	case protocol.Vote:
 		c.vote(v)
-	case event.Round:
+	case protocol.Round:
 		c.verdict(v)
 	case event.Acquire:
 		c.rounds.Add(int64(v.Rounds))
 	}
 }
 
-func (c *client) vote(v event.Vote) {
+func (c *client) vote(v protocol.Vote) {
 	c.run.yield()
 	if v.Op == "acquire" {
 		c.votes[v.Node].Add(1)
@@ -133,13 +134,13 @@ func (c *client) vote(v event.Vote) {
 	if v.Took > c.plan.timeout+slack+c.first(time.Now().Add(-v.Took)) {
 		c.run.violate("%v: node %d took %v for its answer to %s", c, v.Node, v.Took, v.Op)
 	}
-	if v.Answer != event.AnswerUnsent && c.ended[v.Node].Load() != nil && v.At.After(*c.ended[v.Node].Load()) {
+	if v.Answer != protocol.AnswerUnsent && c.ended[v.Node].Load() != nil && v.At.After(*c.ended[v.Node].Load()) {
 		c.run.violate("%v: node %d answered %v to %s after its Close had returned", c, v.Node, v.Answer, v.Op)
 	}
 	refusal := (*nodeerr.ServerError)(nil)
 	// An extension is not sent behind what ends its lock; nor is a script sent again then, also that of a LockAll.
 	overtaken := v.Op == "extend" && isOver(v.Err) || errors.As(v.Err, &refusal) && refusal.Code == "NOSCRIPT"
-	if good := v.Answer == event.AnswerYes || v.Answer == event.AnswerNo || v.Answer == event.AnswerRecreated || overtaken; !good && c.run.plan.calm() && !isOneOf(v.Err, nodeerr.ErrClosed) {
+	if good := v.Answer == protocol.AnswerYes || v.Answer == protocol.AnswerNo || v.Answer == protocol.AnswerRecreated || overtaken; !good && c.run.plan.calm() && !isOneOf(v.Err, nodeerr.ErrClosed) {
 		c.run.violate("%v: node %d answered %v to %s, with nothing in its way: %v", c, v.Node, v.Answer, v.Op, v.Err)
 	}
 	if v.Err != nil && !known(v.Err) {
@@ -151,7 +152,7 @@ func (c *client) vote(v event.Vote) {
 	c.run.count("vote " + v.Answer.String())
 }
 
-func (c *client) verdict(v event.Round) {
+func (c *client) verdict(v protocol.Round) {
 	c.run.yield()
 	if renews := v.Op == "extend" && c.runs.Load() > 0; v.Op != "unlock" && !renews && c.closed.Load() {
 		c.run.violate("%v: %s of %s was under way when Locker.Close had returned", c, v.Op, v.Name)

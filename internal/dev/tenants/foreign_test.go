@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -241,7 +242,8 @@ func (w *world) checkName(m *member, name string, k kind, expiry string, spared 
 			wrong("Lock has made %d rounds in 0.7 s", n)
 		}
 		removed, err := m.locker.ForceUnlock(ctx, name)
-		if err != nil || len(removed.Nodes) != size {
+		lost := func(h redlock.Holder) bool { return h.Nodes > size/2 }
+		if err != nil || !slices.ContainsFunc(removed, lost) {
 			wrong("ForceUnlock returns %+v: %v", removed, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // shared is the clock of all Lockers, so that their times compare.
@@ -144,11 +145,11 @@ func (s *tallies) Observe(e event.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch v := e.(type) {
-	case event.Vote:
-		if v.Op == event.OpAcquire && v.Answer == event.AnswerYes {
+	case protocol.Vote:
+		if v.Op == event.OpAcquire && v.Answer == protocol.AnswerYes {
 			s.yes[v.Name]++
 		}
-	case event.Round:
+	case protocol.Round:
 		if v.Op == event.OpAcquire {
 			s.rounds[v.Name]++
 		}

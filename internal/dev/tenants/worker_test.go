@@ -107,7 +107,7 @@ func (w *world) alone(d *rand.Rand, m *member, i int) {
 		call("Lock", func() (err error) { lock, err = m.locker.Lock(ctx, name); return err })
 		unlock()
 	case 3:
-		var token string
+		var token redlock.Token
 		take(redlock.Metadata("of the worker"))
 		call("Detach", func() (err error) { token, err = lock.Detach(ctx); return err })
 		call("Attach", func() (err error) { lock, err = m.locker.Attach(ctx, name, token); return err })
@@ -120,7 +120,7 @@ func (w *world) alone(d *rand.Rand, m *member, i int) {
 		if d.IntN(2) == 0 {
 			call("Inspect", func() error {
 				state, err := m.locker.Inspect(ctx, name)
-				if err == nil && state.Token != lock.Token() {
+				if err == nil && (len(state.Holders) != 1 || state.Holders[0].Token != lock.Token()) {
 					err = fmt.Errorf("%w: Inspect of a lock that is held says %+v", redlock.ErrNotHeld, state)
 				}
 				return err

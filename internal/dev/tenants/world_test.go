@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 const (
@@ -218,9 +219,9 @@ func (w *world) newMember(name string, opts ...redlock.Option) *member {
 	m := &member{name: name, fenced: name == "fenced", heals: name == "healing"}
 	m.tallies.yes, m.tallies.rounds = map[string]int{}, map[string]int{}
 	opts = append([]redlock.Option{
-		redlock.WithKeyPrefix(prefix), redlock.TTL(ttl), redlock.WithClock(shared), redlock.WithObserver(&m.tallies),
-		redlock.WithPoolOptions(pool.WithTimeout(timeout), pool.WithDialTimeout(timeout), pool.WithMaxOverdue(100*time.Millisecond),
-			pool.WithClientName("tenants-"+name)),
+		redlock.WithKeyPrefix(prefix), redlock.TTL(ttl), redlock.WithClock(shared), redlock.WithObserver(&m.tallies, protocol.Rounds, protocol.Votes),
+		pool.WithTimeout(timeout), pool.WithDialTimeout(timeout), pool.WithMaxOverdue(100 * time.Millisecond),
+		pool.WithClientName("tenants-" + name),
 	}, opts...)
 	var err error
 	m.locker, err = redlock.Open(urls, opts...)

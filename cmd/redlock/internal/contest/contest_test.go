@@ -20,8 +20,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func openLocker(t *testing.T, servers []*testredis.Process, opts ...redlock.Option) *redlock.Locker {
 	t.Helper()
-	patient := redlock.WithPoolOptions(pool.WithTimeout(10*time.Second), pool.WithDialTimeout(10*time.Second))
-	locker, err := redlock.Open(testredis.URLs(servers), append(opts, patient)...)
+	opts = append(opts, pool.WithTimeout(10*time.Second), pool.WithDialTimeout(10*time.Second))
+	locker, err := redlock.Open(testredis.URLs(servers), opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, locker.Close()) })
 	return locker

@@ -102,7 +102,7 @@ func hold(t testing.TB, name string, ttl time.Duration, renew bool, on ...*testr
 	for _, p := range on {
 		urls = append(urls, fmt.Sprintf("redis://:secret@%s", p.Addr()))
 	}
-	locker, err := redlock.Open(urls, redlock.WithKeyPrefix("lock:"), redlock.TTL(ttl), redlock.WithPoolOptions(pool.WithTimeout(ttl/4)))
+	locker, err := redlock.Open(urls, redlock.WithKeyPrefix("lock:"), redlock.TTL(ttl), pool.WithTimeout(ttl/4))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, locker.Close()) })
 	var opts []redlock.LockOption

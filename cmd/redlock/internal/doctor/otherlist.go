@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -126,12 +127,12 @@ func (x *examination) minority(glimpses []glimpse, name string) map[string][]int
 	for i, g := range glimpses {
 		if k, is := g.keys[name]; is && looksLikeToken(k.value) {
 			held, _ := token.Split(k.value, true)
-			nodes[i] = redlock.NodeState{Held: true, Token: held}
+			nodes[i] = redlock.NodeState{Kind: redlock.KindExclusive, Holders: []redlock.Holder{{Token: redlock.Token(held)}}}
 			on[held] = append(on[held], i)
 		}
 	}
-	if s := redlock.NewLockState(name, nodes); s.Verdict == redlock.VerdictHeld {
-		delete(on, s.Token)
+	if s := survey.State(name, nodes); s.Verdict == redlock.VerdictHeld {
+		delete(on, string(s.Holders[0].Token))
 	}
 	return on
 }

@@ -81,7 +81,7 @@ func (f *facts) tryLock(ctx context.Context, o *Options, name string) (err error
 		return err
 	}
 	state, err := locker.Inspect(ctx, name)
-	if err == nil && (state.Token != held.Token() || state.Fence != held.Fence()) {
+	if err == nil && (len(state.Holders) != 1 || state.Holders[0].Token != held.Token() || state.Holders[0].Fence != held.Fence()) {
 		err = errors.New("the node does not show the lock that it has granted")
 	}
 	if err = errors.Join(err, held.Unlock(ctx)); err != nil || !o.Shared {

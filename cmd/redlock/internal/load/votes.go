@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/benchreport"
 	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // Votes is an Observer that counts what the nodes answer to acquires.
@@ -54,14 +55,14 @@ func (v *Votes) countsLocked(op event.Op, at time.Time, took time.Duration) bool
 // Observe implements [event.Observer].
 func (v *Votes) Observe(e event.Event) {
 	switch e := e.(type) {
-	case event.Vote:
+	case protocol.Vote:
 		v.vote(e)
-	case event.Round:
+	case protocol.Round:
 		v.verdict(e)
 	}
 }
 
-func (v *Votes) vote(vote event.Vote) {
+func (v *Votes) vote(vote protocol.Vote) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !v.countsLocked(vote.Op, vote.At, vote.Took) {
@@ -69,16 +70,16 @@ func (v *Votes) vote(vote event.Vote) {
 	}
 	v.nodes[vote.Node].Answers[vote.Answer.String()]++
 	switch vote.Answer {
-	case event.AnswerYes:
+	case protocol.AnswerYes:
 		v.last[vote.Name] = vote.Node
 		fallthrough
-	case event.AnswerNo, event.AnswerRefused:
+	case protocol.AnswerNo, protocol.AnswerRefused:
 		record(v.answered[vote.Node], vote.Took)
 	}
 }
 
 // verdict counts a round. It comes right after the vote that decided.
-func (v *Votes) verdict(verdict event.Round) {
+func (v *Votes) verdict(verdict protocol.Round) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {

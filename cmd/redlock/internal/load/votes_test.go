@@ -13,37 +13,37 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/load"
 	"github.com/quorumlock/quorumlock/internal/benchreport"
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
 // poll votes on an acquire: node i answers answers[i] after i+1 ms, and the second yes decides.
-func poll(votes *load.Votes, name string, answers ...event.Answer) {
+func poll(votes *load.Votes, name string, answers ...protocol.Answer) {
 	yes := 0
 	for i, answer := range answers {
 		took := time.Duration(i+1) * time.Millisecond
-		votes.Observe(event.Vote{At: time.Now(), Op: "acquire", Name: name, Node: i, Answer: answer, Took: took})
-		votes.Observe(event.Vote{At: time.Now(), Op: "unlock", Name: name, Node: i, Answer: answer, Took: time.Hour})
-		if answer == event.AnswerYes {
+		votes.Observe(protocol.Vote{At: time.Now(), Op: "acquire", Name: name, Node: i, Answer: answer, Took: took})
+		votes.Observe(protocol.Vote{At: time.Now(), Op: "unlock", Name: name, Node: i, Answer: answer, Took: time.Hour})
+		if answer == protocol.AnswerYes {
 			if yes++; yes == 2 {
-				votes.Observe(event.Round{At: time.Now(), Op: "acquire", Name: name, Took: took})
+				votes.Observe(protocol.Round{At: time.Now(), Op: "acquire", Name: name, Took: took})
 			}
 		}
 	}
 	if yes < 2 {
-		votes.Observe(event.Round{At: time.Now(), Op: "acquire", Name: name, Err: redlock.ErrNoQuorum})
+		votes.Observe(protocol.Round{At: time.Now(), Op: "acquire", Name: name, Err: redlock.ErrNoQuorum})
 	}
-	votes.Observe(event.Round{At: time.Now(), Op: "unlock", Name: name, Took: time.Hour})
+	votes.Observe(protocol.Round{At: time.Now(), Op: "unlock", Name: name, Took: time.Hour})
 }
 
 // vote measures a run in which each cycle is one poll.
-func vote(t *testing.T, names []string, rounds ...[]event.Answer) *benchreport.Result {
+func vote(t *testing.T, names []string, rounds ...[]protocol.Answer) *benchreport.Result {
 	t.Helper()
 	var result *benchreport.Result
 	synctest.Test(t, func(t *testing.T) {
 		votes := load.NewVotes([]string{"x", "y", "z"}, len(names) > 1)
 		pass(time.Minute)
-		poll(votes, names[0], event.AnswerYes, event.AnswerYes, event.AnswerYes) // before the measurement
-		straggler := event.Vote{At: time.Now(), Op: "acquire", Name: names[0], Answer: event.AnswerYes, Took: 30 * time.Second}
+		poll(votes, names[0], protocol.AnswerYes, protocol.AnswerYes, protocol.AnswerYes) // before the measurement
+		straggler := protocol.Vote{At: time.Now(), Op: "acquire", Name: names[0], Answer: protocol.AnswerYes, Took: 30 * time.Second}
 		var i atomic.Int64
 		var err error
 		result, err = load.Run(t.Context(), load.Plan{
@@ -62,9 +62,9 @@ func vote(t *testing.T, names []string, rounds ...[]event.Answer) *benchreport.R
 
 func TestVotes_AnswersAreCountedByKindAndTimedIfTheServerGaveThem(t *testing.T) {
 	result := vote(t, []string{"a"},
-		[]event.Answer{event.AnswerYes, event.AnswerYes, event.AnswerUnknown},
-		[]event.Answer{event.AnswerYes, event.AnswerNo, event.AnswerYes},
-		[]event.Answer{event.AnswerYes, event.AnswerRefused, event.AnswerUnsent},
+		[]protocol.Answer{protocol.AnswerYes, protocol.AnswerYes, protocol.AnswerUnknown},
+		[]protocol.Answer{protocol.AnswerYes, protocol.AnswerNo, protocol.AnswerYes},
+		[]protocol.Answer{protocol.AnswerYes, protocol.AnswerRefused, protocol.AnswerUnsent},
 	)
 	require.Len(t, result.Nodes, 3)
 	assert.Equal(t, map[string]int64{"yes": 3, "no": 0, "unknown": 0, "refused": 0, "unsent": 0}, result.Nodes[0].Answers)
@@ -84,11 +84,11 @@ func TestVotes_AnswersAreCountedByKindAndTimedIfTheServerGaveThem(t *testing.T) 
 }
 
 func TestVotes_DecidingNodeIsTheLastThatWasNeeded(t *testing.T) {
-	rounds := [][]event.Answer{
-		{event.AnswerYes, event.AnswerYes, event.AnswerYes},
-		{event.AnswerYes, event.AnswerYes, event.AnswerYes},
-		{event.AnswerYes, event.AnswerUnknown, event.AnswerYes},
-		{event.AnswerUnknown, event.AnswerUnknown, event.AnswerYes},
+	rounds := [][]protocol.Answer{
+		{protocol.AnswerYes, protocol.AnswerYes, protocol.AnswerYes},
+		{protocol.AnswerYes, protocol.AnswerYes, protocol.AnswerYes},
+		{protocol.AnswerYes, protocol.AnswerUnknown, protocol.AnswerYes},
+		{protocol.AnswerUnknown, protocol.AnswerUnknown, protocol.AnswerYes},
 	}
 	result := vote(t, []string{"a"}, rounds...)
 	assert.Equal(t, []int64{0, 2, 1}, []int64{result.Nodes[0].Decided, result.Nodes[1].Decided, result.Nodes[2].Decided})
@@ -107,7 +107,7 @@ func TestVotes_VoteAllocatesNothing(t *testing.T) {
 			Names: []string{"a"}, Duration: 20 * time.Millisecond, Votes: votes,
 			Take: func(context.Context, string) (load.Held, error) {
 				pass(3 * time.Millisecond) // the duration of the poll
-				assert.Zero(t, testing.AllocsPerRun(10, func() { poll(votes, "a", event.AnswerYes, event.AnswerYes) }))
+				assert.Zero(t, testing.AllocsPerRun(10, func() { poll(votes, "a", protocol.AnswerYes, protocol.AnswerYes) }))
 				return held{}, nil
 			},
 		})

@@ -67,7 +67,7 @@ func (h *holder) acquire() *Report {
 			if fence > 0 {
 				text += fmt.Sprintf(", fencing token %d", fence)
 			}
-			h.Events.say(event{Event: "acquired", Token: a.each[0].Token(), Fence: fence, Validity: milliseconds(valid)}, text)
+			h.Events.say(event{Event: "acquired", Token: string(a.each[0].Token()), Fence: fence, Validity: milliseconds(valid)}, text)
 			return nil
 		}
 	}
@@ -169,11 +169,13 @@ func (h *holder) announce(ctx context.Context) {
 		h.Events.warn(blocked, text+": "+blocked.Error)
 		return
 	}
-	if state.TTL != redlock.NoLimit {
-		blocked.Validity = milliseconds(max(0, state.TTL))
-	}
-	if blocked.Holder = state.Metadata; len(state.Sharers) > 0 {
-		blocked.Holder = display.Counted(len(state.Sharers), display.Noun(state.Kind))
+	if n := len(state.Holders); n > 0 {
+		if last := state.Holders[n-1]; last.TTL != redlock.NoLimit {
+			blocked.Validity = milliseconds(max(0, last.TTL))
+		}
+		if blocked.Holder = state.Holders[0].Metadata; display.Several(state.Kind) {
+			blocked.Holder = display.Counted(n, display.Noun(state.Kind))
+		}
 	}
 	if blocked.Holder != "" {
 		text += fmt.Sprintf(", which is held by %q", blocked.Holder)

@@ -96,7 +96,7 @@ func (h *holder) cannotRun(err error) *Report {
 func (h *holder) environment() []string {
 	about := []string{
 		"REDLOCK_NAME=" + h.Names[0],
-		"REDLOCK_TOKEN=" + h.each[0].Token(),
+		"REDLOCK_TOKEN=" + string(h.each[0].Token()),
 		"REDLOCK_FENCE=" + strconv.FormatUint(h.each[0].Fence(), 10),
 		"REDLOCK_DEADLINE=" + strconv.FormatInt(time.Now().Add(h.validity()).Unix(), 10),
 	}

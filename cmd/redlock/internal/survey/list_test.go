@@ -54,7 +54,7 @@ func do(t *testing.T, on []*testredis.Process, cmd string, args ...any) {
 // take takes a lock, and returns when all servers hold it.
 func take(t *testing.T, on []*testredis.Process, prefix, name string, opts ...redlock.Option) *redlock.Lock {
 	t.Helper()
-	l, err := redlock.Open(testredis.URLs(on), append(opts, redlock.WithKeyPrefix(prefix), redlock.WithPoolOptions(pool.WithTimeout(time.Minute)))...)
+	l, err := redlock.Open(testredis.URLs(on), append(opts, redlock.WithKeyPrefix(prefix), pool.WithTimeout(time.Minute))...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	lock, err := l.TryLock(t.Context(), name, redlock.TTL(long), redlock.Metadata("of "+name))
@@ -62,7 +62,7 @@ func take(t *testing.T, on []*testredis.Process, prefix, name string, opts ...re
 	for _, s := range on {
 		require.Eventually(t, func() bool {
 			held, err := redis.String(s.Do("GET", prefix+name))
-			return err == nil && strings.HasPrefix(held, lock.Token())
+			return err == nil && strings.HasPrefix(held, string(lock.Token()))
 		}, 20*time.Second, time.Millisecond)
 	}
 	return lock
@@ -118,14 +118,14 @@ func TestList_MergesWhatTheNodesHoldByName(t *testing.T) {
 	}{{plain, 0}, {fenced, fenced.Fence()}} {
 		l := locks[held.lock.Name()]
 		require.True(t, l.Held())
-		assert.Equal(t, held.lock.Token(), l.Token)
+		assert.Equal(t, string(held.lock.Token()), l.Token)
 		assert.Equal(t, "of "+held.lock.Name(), l.Metadata)
 		assert.Equal(t, held.fence, l.Fence)
 		assert.Equal(t, 5, l.On)
 		require.Len(t, l.Views, 5)
 		for i, v := range l.Views {
 			assert.Equal(t, i, v.Node)
-			assert.Equal(t, held.lock.Token(), v.Token)
+			assert.Equal(t, string(held.lock.Token()), v.Token)
 			assert.Equal(t, held.fence, v.Fence)
 		}
 	}

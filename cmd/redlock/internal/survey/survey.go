@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lockstate"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -76,34 +77,32 @@ func (of *Listing) Judge(l *Lock) {
 	shared := redlock.KindExclusive
 	for _, v := range l.Views {
 		n := &nodes[v.Node]
-		n.Held, n.Token, n.Metadata, n.Fence, n.TTL, n.Err = true, v.Token, token.Metadata(v.Token), v.Fence, v.TTL, nil
+		h := redlock.Holder{Token: redlock.Token(v.Token), Metadata: token.Metadata(v.Token), Fence: v.Fence, TTL: v.TTL, Nodes: 1}
+		n.Kind, n.Err = redlock.KindExclusive, nil
 		switch {
 		case v.Other:
 			n.Err = nodeerr.ErrForeign
 		case display.Several(v.Kind):
-			n.Token, shared = form.KindNamed(string(v.Kind)).Mark(), v.Kind // the mark counts as a token does
+			h.Token, shared = redlock.Token(form.KindNamed(string(v.Kind)).Mark()), v.Kind // the mark counts as a token does
 		}
+		n.Holders = []redlock.Holder{h}
 		l.Other = l.Other && v.Other
 		l.TTL = max(l.TTL, v.TTL)
 	}
-	s := redlock.NewLockState(l.Name, nodes)
-	l.Verdict, l.Token, l.Metadata, l.Fence, l.Empty = s.Verdict, s.Token, s.Metadata, s.Fence, s.Verdict == redlock.VerdictHeld && s.Token == ""
-	switch kind := form.KindOf(l.Token); {
-	case l.Held() && kind.Several():
-		l.Kind, l.Token = redlock.Kind(kind.String()), ""
-	case !l.Held():
-		l.Kind, l.Token = shared, ""
-	}
-	if !l.Held() {
+	s := State(l.Name, nodes)
+	if l.Verdict = s.Verdict; !l.Held() {
+		l.Kind, l.Token, l.Metadata, l.Fence, l.Empty = shared, "", "", 0, false
 		return
 	}
-	l.TTL, l.On = s.TTL, 0
-	for _, n := range nodes {
-		if n.Err == nil && n.Held && n.Token == s.Token {
-			l.On++
-		}
+	h := s.Holders[0]
+	l.Token, l.Metadata, l.Fence, l.TTL, l.On, l.Empty = string(h.Token), h.Metadata, h.Fence, h.TTL, h.Nodes, h.Token == ""
+	if kind := form.KindOf(l.Token); kind.Several() {
+		l.Kind, l.Token = redlock.Kind(kind.String()), ""
 	}
 }
+
+// State concludes from the states of all nodes who holds a lock, as an Inspect does.
+var State = lockstate.Of.(func(name string, nodes []redlock.NodeState) *redlock.LockState)
 
 // Overlap is what to know before a lock is removed whose holder may not be gone.
 const Overlap = "A holder that still runs keeps working beside the next one. If it renews, it notices within moments, or at its next " +
@@ -117,7 +116,7 @@ func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (failed
 	deletions := make([][]*wire.Command, len(nodes))
 	asked := 0
 	for i, n := range state.Nodes {
-		if n.Held {
+		if n.Kind != "" {
 			deletions[i] = removals(prefix+state.Name, &n)
 			asked += len(deletions[i])
 		}
@@ -165,23 +164,27 @@ func removals(key string, n *redlock.NodeState) (all []*wire.Command) {
 		all = append(all, c)
 	}
 	if !display.Several(n.Kind) {
-		add(form.Exclusive{}, form.Observation{Value: token.Join(n.Token, n.Fence)})
+		h := n.Holders[0]
+		add(form.Exclusive{}, form.Observation{Value: token.Join(string(h.Token), h.Fence)})
 		return all
 	}
 	shared := form.Shared{Kind: form.KindNamed(string(n.Kind))}
-	for _, r := range n.Sharers {
-		add(shared, form.Observation{Token: r.Token})
+	for _, h := range n.Holders {
+		add(shared, form.Observation{Token: string(h.Token)})
 	}
 	add(shared, form.Observation{})
 	return all
 }
 
-// holder is the metadata of the holder, or how many sharers there were.
+// holder is the metadata of the holder, or how many holders share the lock.
 func holder(state *redlock.LockState) string {
-	if n := len(state.Sharers); n > 0 {
+	switch n := len(state.Holders); {
+	case n == 0:
+		return ""
+	case display.Several(state.Kind):
 		return display.Counted(n, display.Noun(state.Kind))
 	}
-	return state.Metadata
+	return state.Holders[0].Metadata
 }
 
 // receiver receives the replies of the nodes. It has room for all.

@@ -73,9 +73,11 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request) {
 	held := false
 	for i := range state.Nodes {
 		n := &state.Nodes[i]
-		held = held || n.Held
-		n.Sharers = slices.DeleteFunc(n.Sharers, func(r redlock.Sharer) bool { return !slices.Contains(confirmed, r.Token) }) // who have come since
-		if n.Held && !slices.Contains(confirmed, holdersOf(n)[0]) {
+		held = held || n.Kind != ""
+		if display.Several(n.Kind) { // without the holders that have come since
+			n.Holders = slices.DeleteFunc(n.Holders, func(h redlock.Holder) bool { return !slices.Contains(confirmed, string(h.Token)) })
+		}
+		if n.Kind != "" && !slices.Contains(confirmed, holdersOf(n)[0]) {
 			s.show(w, http.StatusConflict, s.confirmation(state, "The lock has changed hands since this page was shown. Nothing was removed. This is what it looks like now."))
 			return
 		}
@@ -116,10 +118,10 @@ func (s *Server) confirmation(state *redlock.LockState, notice string) *view {
 	for _, n := range state.Nodes {
 		h := show(&n)
 		switch {
-		case n.Held:
+		case n.Kind != "":
 			h.Text = "will be removed"
 			u.Removable++
-			u.Unsure = u.Unsure || n.Kind == redlock.KindExclusive && token.Owner(n.Token) == ""
+			u.Unsure = u.Unsure || n.Kind == redlock.KindExclusive && token.Owner(string(n.Holders[0].Token)) == ""
 			for _, held := range holdersOf(&n) {
 				if holder := encoding.EncodeToString([]byte(held)); !slices.Contains(u.Holders, holder) {
 					u.Holders = append(u.Holders, holder)
@@ -138,14 +140,13 @@ func (s *Server) confirmation(state *redlock.LockState, notice string) *view {
 	return s.unlockPage(state.Name, u)
 }
 
-// holdersOf are the tokens that a node holds. The first one is that of its key, which for those who share it is what they are called.
-func holdersOf(n *redlock.NodeState) []string {
-	if !display.Several(n.Kind) {
-		return []string{n.Token}
+// holdersOf are the tokens that a node holds. With a mark the first one is what the holders are called.
+func holdersOf(n *redlock.NodeState) (all []string) {
+	if display.Several(n.Kind) {
+		all = append(all, display.Nouns(n.Kind))
 	}
-	all := []string{display.Nouns(n.Kind)}
-	for _, r := range n.Sharers {
-		all = append(all, r.Token)
+	for _, h := range n.Holders {
+		all = append(all, string(h.Token))
 	}
 	return all
 }
@@ -154,8 +155,8 @@ func holdersOf(n *redlock.NodeState) []string {
 func statement(s *redlock.LockState) (state, text string) {
 	switch {
 	case s.Verdict == redlock.VerdictHeld && display.Several(s.Kind):
-		return stateHeld, fmt.Sprintf("Held by %s: each is on a majority.", display.Counted(len(s.Sharers), display.Noun(s.Kind)))
-	case s.Verdict == redlock.VerdictHeld && s.Token == "":
+		return stateHeld, fmt.Sprintf("Held by %s: each is on a majority.", display.Counted(len(s.Holders), display.Noun(s.Kind)))
+	case s.Verdict == redlock.VerdictHeld && s.Holders[0].Token == "":
 		return stateHeld, "Held by an empty value: a majority of the nodes has a key without a token, and nobody can take the lock."
 	case s.Verdict == redlock.VerdictHeld:
 		return stateHeld, "Held by a majority: it has the same token."
@@ -163,7 +164,7 @@ func statement(s *redlock.LockState) (state, text string) {
 		return stateOther, "Data of another program: nobody holds the lock, and nobody can take it."
 	case s.Verdict == redlock.VerdictUnknown:
 		return stateUnknown, "Unknown: the nodes that do not answer decide."
-	case slices.ContainsFunc(s.Nodes, func(n redlock.NodeState) bool { return n.Held }):
+	case slices.ContainsFunc(s.Nodes, func(n redlock.NodeState) bool { return n.Kind != "" }):
 		return stateSplit, "Held by nobody: no majority of the nodes has the same token, whatever those hold that do not answer."
 	}
 	return stateFree, "Held by nobody."
@@ -176,10 +177,10 @@ func (s *Server) removed(state *redlock.LockState, failed []error) *view {
 	for i, n := range state.Nodes {
 		h := show(&n)
 		switch err := failed[i]; {
-		case !n.Held && n.Err == nil:
+		case n.Kind == "" && n.Err == nil:
 			h.Text = "held nothing"
 			free++
-		case !n.Held:
+		case n.Kind == "":
 			h.Text = "left alone: " + errorText(n.Err)
 		case err == nil:
 			h.State, h.Text = stateFree, "removed"
@@ -218,14 +219,14 @@ func tokenText(token string, most int) string {
 // show shows what one node holds.
 func show(n *redlock.NodeState) holding {
 	h := holding{
-		Addr: display.Clipped(n.Addr, maxText), State: stateFree, Fence: n.Fence,
+		Addr: display.Clipped(n.Addr, maxText), State: stateFree,
 	}
 	switch {
-	case n.Held:
-		h.State, h.Left, h.Token = stateHeld, remaining(n.TTL), tokenText(n.Token, maxText)
-		if display.Several(n.Kind) {
-			h.Token = display.Counted(len(n.Sharers), display.Noun(n.Kind))
-		}
+	case display.Several(n.Kind):
+		h.State, h.Left, h.Token = stateHeld, remaining(n.TTL), display.Counted(len(n.Holders), display.Noun(n.Kind))
+	case n.Kind != "":
+		held := n.Holders[0]
+		h.State, h.Left, h.Token, h.Fence = stateHeld, remaining(n.TTL), tokenText(string(held.Token), maxText), held.Fence
 	case n.Err != nil:
 		h.State = stateUnknown
 	}

@@ -1,0 +1,29 @@
+package redlock
+
+import (
+	"fmt"
+	"log/slog"
+)
+
+// Token is the token of a lock: random text, with the [Metadata] of its holder, or the text of a [TokenSource]. A
+// program that knows it can release or extend the lock ([Locker.Attach]). So a Token prints as "(token)", also within
+// other values and in logs. string(t) is the text, for a cookie, a job or the client of a database.
+type Token string
+
+// hidden is what a Token prints as.
+const hidden = "(token)"
+
+// Format prints "(token)" for every verb, or "" if there is no token.
+func (t Token) Format(s fmt.State, _ rune) {
+	if t != "" {
+		_, _ = s.Write([]byte(hidden))
+	}
+}
+
+// LogValue returns "(token)", or "" if there is no token.
+func (t Token) LogValue() slog.Value {
+	if t == "" {
+		return slog.StringValue("")
+	}
+	return slog.StringValue(hidden)
+}
