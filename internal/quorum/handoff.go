@@ -44,7 +44,7 @@ func (h *Handoff) May(now time.Time, ttl time.Duration) bool {
 	usedUp := h.fence > 0 && h.fence == h.last
 	// The call asks for a longer TTL than the nodes granted, or an extension has asked for one.
 	longer := ttl > h.ttl || h.lease.longest > h.ttl
-	return now.Before(h.until) && h.lease.At(now) == NotEnded && !usedUp && !longer
+	return now.Before(h.until) && h.lease.At(now) == NotEnded && !usedUp && !longer && !h.lease.doubted()
 }
 
 // HandOff makes the lock that of the next holder, and returns the hold of that holder. The lock may be handed off, and

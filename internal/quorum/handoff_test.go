@@ -32,7 +32,12 @@ func TestHandoff_DoesNotPassOnWhatIsNoLongerAsTheNodesGrantedIt(t *testing.T) {
 		ttl    time.Duration // that is asked for
 		may    bool
 	}{
-		"a lock that is lost":                   {func(l *quorum.Lease, _ *quorum.Handoff) { l.End(start, quorum.Gone) }, granted.TTL, false},
+		"a lock that is lost":                          {func(l *quorum.Lease, _ *quorum.Handoff) { l.End(start, quorum.Gone) }, granted.TTL, false},
+		"a lock whose key may be gone from a majority": {func(l *quorum.Lease, _ *quorum.Handoff) { l.Invalidated(instant(start), 0) }, granted.TTL, false},
+		"but not one that was looked at since": {func(l *quorum.Lease, _ *quorum.Handoff) {
+			l.Invalidated(instant(start), 0)
+			l.Observed(instant(start), 0, quorum.Yes)
+		}, granted.TTL, true},
 		"a lock that may have got a longer TTL": {func(l *quorum.Lease, _ *quorum.Handoff) { try(l, of(start, more)) }, granted.TTL, false},
 		"a lock with too short a TTL":           {func(*quorum.Lease, *quorum.Handoff) {}, more, false},
 		"but what was renewed is":               {func(l *quorum.Lease, _ *quorum.Handoff) { extend(l, granted) }, granted.TTL, true},

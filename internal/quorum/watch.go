@@ -110,6 +110,17 @@ func (l *Lease) observe(clock Clock, node int) bool {
 	return k.pushed && k.asked == 0 && l.begins(clock, node)
 }
 
+// doubted reports whether too many keys for a majority of the others may have changed, and were not observed since.
+func (l *Lease) doubted() bool {
+	held := l.Nodes()
+	for _, k := range l.keys {
+		if k.gone || k.pushed {
+			held--
+		}
+	}
+	return Majority(l.Nodes()) > held
+}
+
 // begins begins an observation of a key, unless there were too many observations of it, or the lease has ended.
 func (l *Lease) begins(clock Clock, node int) bool {
 	k := &l.keys[node]
