@@ -113,7 +113,7 @@ func (p program) Health(node int, h engine.Health) {
 	}
 }
 
-// Turn emits an protocol.Turn, if an observer wants it.
+// Turn emits a protocol.Turn, if an observer wants it.
 func (p program) Turn(key string, waiting int, received bool) {
 	if p.events.wants(groupTurns) {
 		p.events.emit(protocol.Turn{At: time.Now(), Name: p.nameOf(key), Received: received, Waiting: waiting})

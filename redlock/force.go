@@ -52,11 +52,11 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed []Holder
 		removed = append(removed, holdersOn(deleted, kind, need)...)
 	}
 	yes, no, foreign := tally(answers)
-	metadata := ""
-	if len(removed) == 1 {
-		metadata = removed[0].Metadata
+	e := event.ForceUnlock{At: time.Now(), Name: name, Nodes: yes}
+	if i := slices.IndexFunc(removed, func(h Holder) bool { return h.Nodes >= need }); i >= 0 {
+		e.Metadata = removed[i].Metadata
 	}
-	l.events.emit(event.ForceUnlock{At: time.Now(), Name: name, Nodes: yes, Metadata: metadata})
+	l.events.emit(e)
 
 	reason := ErrNoQuorum
 	switch {
@@ -91,14 +91,29 @@ func (l *Locker) removeAll(ctx context.Context, key string) (deleted []NodeState
 		last := !left || ctx.Err() != nil ||
 			!slices.ContainsFunc(next, func(n NodeState) bool { return len(n.Holders) > 0 })
 		for i := range deleted {
-			if before, n := deleted[i], &next[i]; before.Kind != "" {
-				n.Kind, n.Holders = before.Kind, append(before.Holders, n.Holders...)
-			}
+			next[i] = joined(deleted[i], next[i])
 		}
 		if deleted = next; last {
 			return deleted, answers
 		}
 	}
+}
+
+// joined returns what two passes have deleted on a node.
+func joined(first, second NodeState) NodeState {
+	if first.Kind == "" {
+		return second
+	}
+	known := map[Token]bool{}
+	for _, h := range first.Holders {
+		known[h.Token] = true
+	}
+	for _, h := range second.Holders {
+		if !known[h.Token] { // otherwise it has come back between the passes
+			first.Holders = append(first.Holders, h)
+		}
+	}
+	return first
 }
 
 // remove deletes the values that were observed on the nodes, and returns the deletions for each node. It replaces each
@@ -112,10 +127,10 @@ func (l *Locker) remove(ctx context.Context, key string, answers []engine.Answer
 		kind := answers[i].Kind
 		answers[i] = removed
 		switch {
+		case kind.Several(): // some may have been removed, whatever the sum of the answers is
+			deleted[i].Holders = holdersIn(kind, removed.Sharers)
 		case removed.Answer != quorum.Yes:
 			deleted[i] = NodeState{}
-		case kind.Several():
-			deleted[i].Holders = holdersIn(kind, removed.Sharers)
 		}
 	}
 	return deleted

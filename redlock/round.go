@@ -70,7 +70,7 @@ func (e *events) took(r *engine.Round) (time.Duration, time.Time) {
 	return took, e.began.Add(r.Began + took)
 }
 
-// Raising emits an protocol.Raise, if an observer wants it.
+// Raising emits a protocol.Raise, if an observer wants it.
 func (p program) Raising(r *engine.Round, node int, granted, number uint64) {
 	if p.events.wants(groupRounds) {
 		p.events.emit(protocol.Raise{
@@ -80,7 +80,7 @@ func (p program) Raising(r *engine.Round, node int, granted, number uint64) {
 	}
 }
 
-// Voted emits an protocol.Vote, if an observer wants it.
+// Voted emits a protocol.Vote, if an observer wants it.
 func (p program) Voted(r *engine.Round, node int, answer quorum.Answer, command string, err error) {
 	if p.events.wants(groupVotes) {
 		took, at := p.events.took(r)

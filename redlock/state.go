@@ -171,7 +171,7 @@ func holdersOn(nodes []NodeState, kind Kind, need int) (all []Holder) {
 		all = append(all, h)
 	}
 	slices.SortFunc(all, func(a, b Holder) int {
-		return cmp.Or(cmp.Compare(a.TTL, b.TTL), cmp.Compare(a.Token, b.Token))
+		return cmp.Or(cmp.Compare(a.TTL, b.TTL), cmp.Compare(a.Token, b.Token), cmp.Compare(a.Slot, b.Slot))
 	})
 	return all
 }

@@ -6,8 +6,9 @@ import (
 )
 
 // Token is the token of a lock: random text, with the [Metadata] of its holder, or the text of a [TokenSource]. A
-// program that knows it can release or extend the lock ([Locker.Attach]). So a Token prints as "(token)", also within
-// other values and in logs. string(t) is the text, for a cookie, a job or the client of a database.
+// program that knows it can release or extend the lock ([Locker.Attach]). So packages fmt and slog print "(token)", but
+// not in an unexported field. string(t) is the text, for a cookie, a job or the client of a database. Package
+// encoding/json writes the text.
 type Token string
 
 // hidden is what a Token prints as.

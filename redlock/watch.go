@@ -48,7 +48,7 @@ func (l *Locker) Watch(ctx context.Context, name string) iter.Seq2[*LockState, e
 			if err == nil && l.pushed(state) {
 				most = watchEvery
 			}
-			if n := len(state.Holders); n > 0 {
+			if n := len(state.Holders); n > 0 && state.Holders[n-1].TTL > 0 {
 				most = min(most, state.Holders[n-1].TTL)
 			}
 			l.pause(ctx, most, changed)

@@ -167,7 +167,7 @@ type ForceUnlock struct {
 	At       time.Time
 	Name     string
 	Nodes    int    // the number of nodes from which a lock was deleted; may be 0
-	Metadata string // of the holder
+	Metadata string // of a holder that has lost the lock, the first one if several shared it
 }
 
 // Drop reports that the Observer has missed events, because it was slower than they came, or because another Observer
