@@ -50,9 +50,7 @@ func New(opts ...Option) (*Observer, error) {
 }
 
 // Groups returns all groups of events: redlock.WithObserver without groups uses it.
-func (*Observer) Groups() []event.Group {
-	return []event.Group{event.Calls, event.Ends, event.Nodes, event.Keys, protocol.Rounds, protocol.Votes, protocol.Turns}
-}
+func (*Observer) Groups() []event.Group { return outcome.Groups() }
 
 // Observe implements [event.Observer].
 func (o *Observer) Observe(what event.Event) {

@@ -145,9 +145,7 @@ func truth(b bool) float64 {
 }
 
 // Groups returns all groups of events: redlock.WithObserver without groups uses it.
-func (*Collector) Groups() []event.Group {
-	return []event.Group{event.Calls, event.Ends, event.Nodes, event.Keys, protocol.Rounds, protocol.Votes, protocol.Turns}
-}
+func (*Collector) Groups() []event.Group { return outcome.Groups() }
 
 // Observe implements [event.Observer].
 func (c *Collector) Observe(what event.Event) {

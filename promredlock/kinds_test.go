@@ -22,10 +22,10 @@ func counted(m *dto.Metric) bool {
 	return m.GetCounter().GetValue()+m.GetGauge().GetValue() != 0 || m.GetHistogram().GetSampleCount() > 0
 }
 
-// These are the kinds that the documentation of the package says each metric needs.
+// These are the groups that the documentation of the package says each metric needs.
 func TestCollector_HasTheMetricsOfTheKindsOfEventsThatItIsTold(t *testing.T) {
 	all := map[string]bool{}
-	for kind, of := range map[event.Group]struct {
+	for group, of := range map[event.Group]struct {
 		events  []event.Event
 		metrics []string
 	}{
@@ -65,7 +65,7 @@ func TestCollector_HasTheMetricsOfTheKindsOfEventsThatItIsTold(t *testing.T) {
 				}
 			}
 		}
-		require.ElementsMatch(t, of.metrics, have, kind)
+		require.ElementsMatch(t, of.metrics, have, group)
 	}
 	require.Len(t, all, 24)
 }
@@ -73,13 +73,13 @@ func TestCollector_HasTheMetricsOfTheKindsOfEventsThatItIsTold(t *testing.T) {
 // The danger: a program that wants few events seems to hold more and more locks. The documentation warns of it.
 func TestCollector_ThatIsNotToldOfEndsCountsEachLockAsHeld(t *testing.T) {
 	t.Parallel()
-	for want, kinds := range map[string][]event.Group{
+	for want, groups := range map[string][]event.Group{
 		"lock_held{kind=\"exclusive\"} 2\nlock_held{kind=\"shared\"} 0\nlock_held{kind=\"slot\"} 0":  {event.Calls},
 		"lock_held{kind=\"exclusive\"} 0\nlock_held{kind=\"shared\"} 0\nlock_held{kind=\"slot\"} 0":  {event.Calls, event.Ends},
 		"lock_held{kind=\"exclusive\"} -2\nlock_held{kind=\"shared\"} 0\nlock_held{kind=\"slot\"} 0": {event.Ends},
 	} {
 		c := promredlock.New()
-		locker, err := redlock.Open(testredis.URLs(testredis.Real(t, 1)), redlock.WithObserver(c, kinds...),
+		locker, err := redlock.Open(testredis.URLs(testredis.Real(t, 1)), redlock.WithObserver(c, groups...),
 			pool.WithTimeout(time.Minute))
 		require.NoError(t, err)
 		for range 2 {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/outcome"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -708,10 +709,8 @@ type recorder struct {
 	verdicts []protocol.Round
 }
 
-// Groups has the recorder notified of all events.
-func (*recorder) Groups() []event.Group {
-	return []event.Group{event.Calls, event.Ends, event.Nodes, event.Keys, protocol.Rounds, protocol.Votes, protocol.Turns}
-}
+// Groups asks for all events.
+func (*recorder) Groups() []event.Group { return outcome.Groups() }
 
 func (r *recorder) Observe(e event.Event) {
 	r.mu.Lock()

@@ -41,6 +41,11 @@ const (
 // Kinds are those of locks, as events have them.
 var Kinds = []string{string(redlock.KindExclusive), string(redlock.KindShared), string(redlock.KindSlot)}
 
+// Groups are all groups of events: traces and metrics are complete with all of them only.
+func Groups() []event.Group {
+	return []event.Group{event.Calls, event.Ends, event.Nodes, event.Keys, protocol.Rounds, protocol.Votes, protocol.Turns}
+}
+
 // Directions of a turn.
 const (
 	Sent     = "sent"
