@@ -143,7 +143,7 @@ func (h *holder) look() (now time.Time) {
 	case errors.Is(err, redlock.ErrExpired):
 		h.course.expire(now)
 	case err != nil:
-		h.course.lose(now, reasonOf(err))
+		h.course.lose(now, gone)
 	case h.course.renewed(deadline):
 		h.link.board.setDeadline(h.course.deadline)
 		valid := deadline.Sub(now).Truncate(time.Millisecond)
@@ -155,13 +155,8 @@ func (h *holder) look() (now time.Time) {
 // validity returns for how much longer nobody else can have the lock, if it is held.
 func (h *holder) validity() time.Duration { return h.lock.Remaining() + h.Grace() }
 
-// reasonOf says what has become of the lock.
-func reasonOf(err error) string {
-	if errors.Is(err, redlock.ErrNotHeld) {
-		return "the nodes do not hold it any more: it was deleted, or the servers have forgotten it"
-	}
-	return display.Error(err)
-}
+// gone is why a lock was lost that has not expired.
+const gone = "the nodes do not hold it any more: it was deleted, or the servers have forgotten it"
 
 // pause returns for how long watch may wait.
 func (h *holder) pause(now time.Time) time.Duration {
@@ -272,7 +267,7 @@ func (h *holder) release() Report {
 		switch err := h.lock.Unlock(ctx); {
 		case h.course.lost != "": // said
 		case errors.Is(err, redlock.ErrNotHeld):
-			h.course.lose(h.clock.Now(), reasonOf(err))
+			h.course.lose(h.clock.Now(), gone)
 		case err != nil:
 			why := display.Error(err)
 			h.Events.warn(event{Event: "not_released", Error: why},
