@@ -156,8 +156,8 @@ func holdersOn(nodes []NodeState, kind Kind, need int) (all []Holder) {
 	for i := range nodes {
 		if n := &nodes[i]; n.Err == nil && n.Kind == kind {
 			for _, h := range n.Holders {
-				if h.Slot >= 0 {
-					on[who{h.Token, h.Slot}] = append(on[who{h.Token, h.Slot}], h)
+				if w := (who{h.Token, h.Slot}); h.Slot >= 0 {
+					on[w] = append(on[w], h)
 				}
 			}
 		}

@@ -11,20 +11,12 @@ import (
 // encoding/json writes the text.
 type Token string
 
-// hidden is what a Token prints as.
-const hidden = "(token)"
-
 // Format prints "(token)" for every verb, or "" if there is no token.
 func (t Token) Format(s fmt.State, _ rune) {
 	if t != "" {
-		_, _ = s.Write([]byte(hidden))
+		_, _ = s.Write([]byte("(token)"))
 	}
 }
 
 // LogValue returns "(token)", or "" if there is no token.
-func (t Token) LogValue() slog.Value {
-	if t == "" {
-		return slog.StringValue("")
-	}
-	return slog.StringValue(hidden)
-}
+func (t Token) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(t)) }

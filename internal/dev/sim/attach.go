@@ -15,7 +15,7 @@ import (
 func (c *client) attach(s Step) {
 	var of *round
 	for _, o := range c.clients {
-		if r := o.last; o != c && r != nil && r.key == key(s.Name) && r.shown() && (of == nil || of.sent < r.sent) {
+		if r := o.last; o != c && r != nil && r.key == key(s.Name) && r.known() && (of == nil || of.sent < r.sent) {
 			of = r
 		}
 	}
@@ -24,9 +24,9 @@ func (c *client) attach(s Step) {
 	}
 }
 
-// shown reports whether another client may know the token of a round. A client that hands locks off shows none that a
+// known reports whether another client may know the token of a round. A client that hands locks off shows none that a
 // later holder may have too, unless its process is gone.
-func (r *round) shown() bool {
+func (r *round) known() bool {
 	return r.detached || r.kind.Several() || r.client.plan.Handoff == 0 || r.client.dead
 }
 
