@@ -156,7 +156,7 @@ func (g *gated) comeAndGo(t *testing.T, opts ...redlock.Option) {
 // timeOut waits until the nodes are not waited for any more.
 func (g *gated) timeOut(t *testing.T) {
 	t.Helper()
-	eventually(t, func() bool { return g.seen.answers(protocol.AnswerUnknown, protocol.AnswerUnsent) >= g.away }, "nobody waits any more")
+	eventually(t, func() bool { return g.seen.answers(protocol.AnswerUnknown, protocol.AnswerUnsent) >= g.away }, "nobody waits")
 	require.NoError(t, g.lock.Err())
 }
 
@@ -251,7 +251,7 @@ func TestUnlock_ALockThatALateAcquireHasSetAgainWasNotHeld(t *testing.T) {
 	g.comeAndGo(t)
 	eventually(t, func() bool {
 		return slices.ContainsFunc(g.seen.votesOn("acquire", "name"), func(v protocol.Vote) bool { return v.Answer == protocol.AnswerUnknown })
-	}, "nobody waits any more")
+	}, "nobody waits")
 	g.open()
 	eventually(t, func() bool { return g.c.do(0, "EXISTS", "name") == int64(1) }, "the acquire sets the key")
 	require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)

@@ -34,7 +34,7 @@ var (
 	_ certmagic.LockLeaseRenewer = (*Storage)(nil)
 )
 
-// New wraps a storage. The locker stays the caller's, and may serve others too. The options are those of all locks, such as
+// New wraps a storage. The locker stays the caller's, and may serve others too. The options are for all its locks, such as
 // redlock.TTL. A lock is renewed until Unlock, whatever the Locker's default is, unless redlock.RenewFor is among them. A storage or a
 // locker that is nil is redlock.ErrInvalid, and so is an option that redlock.Locker.TryLock refuses.
 func New(storage certmagic.Storage, locker *redlock.Locker, opts ...redlock.LockOption) (*Storage, error) {

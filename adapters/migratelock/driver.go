@@ -151,8 +151,8 @@ func (d *Driver) Lock() error {
 }
 
 // Unlock releases the lock. If it was lost while migrate worked, so that another instance may have worked beside it, the error
-// matches redlock.ErrLost, and migrate returns it. A migrate.Migrate does not work any more after an error of Unlock: each later call
-// is migrate.ErrLocked. A release that too few servers confirmed is no error: the lock was held until then, and is free after its
+// matches redlock.ErrLost, and migrate returns it. After an error of Unlock each later call of the migrate.Migrate is
+// migrate.ErrLocked. A release that too few servers confirmed is no error: the lock was held until then, and is free after its
 // TTL at the latest. Without a lock the error is database.ErrNotLocked.
 func (d *Driver) Unlock() error {
 	d.mu.Lock()

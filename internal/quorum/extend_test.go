@@ -28,7 +28,7 @@ func TestExtend_Scenarios(t *testing.T) {
 			5, "0 unsent; 1 yes; 2 unknown; 3 unknown → no quorum; 4 yes", quorum.NotEnded,
 		},
 		"a majority that had forgotten the key has lost it": {3, "0 recreated; 1 yes; 2 recreated → denied", quorum.Gone},
-		"together with those that answer no":                {3, "0 recreated; 1 no → denied; 2 yes", quorum.Gone},
+		"together with nodes that answer no":                {3, "0 recreated; 1 no → denied; 2 yes", quorum.Gone},
 		"also if nobody waits for the answers any more": {
 			3, "1 unsent; stop → no quorum; 0 recreated; 2 recreated", quorum.Gone,
 		},

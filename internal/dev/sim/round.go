@@ -25,7 +25,7 @@ type round struct {
 	slots    []uint64 // slots[i] is 1 + the slot that node i has granted
 	highest  uint64   // the highest fencing number that a node has granted
 	cleaned  []int    // the nodes to which its release was sent when it was lost
-	passing  bool     // it is of one of those who come and go
+	passing  bool     // its caller comes and goes
 	number   int
 	sent     time.Duration // true time at which it began
 	lock     *held         // what an extend or a release is for
@@ -41,7 +41,7 @@ type round struct {
 	onEnded  func()        // called with the outcome
 	onAll    func()        // called when all nodes have answered, or have not in time
 	silent   []int         // nodes that had not answered when what it has won was left to another
-	late     []int         // and those of them that have granted it afterwards
+	late     []int         // the silent nodes that have granted it afterwards
 	unsure   bool          // and a node that has not said later whether it holds the token still
 	stopped  bool          // the context ended
 	with     *together     // it is one of its rounds; nil means that it is alone
