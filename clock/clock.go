@@ -2,7 +2,7 @@
 //
 // Go's monotonic clock stands still while most machines are suspended, and Redis's clock on another machine does not.
 // So a holder that measured its lease with time.Now could wake up and believe in a lease that is long gone. System
-// counts that time too. Package clocktest has a clock for tests.
+// counts that time too. Programs test with package redlock/redlocktest, which brings a clock of its own.
 //
 // A pause that the operating system does not notice, such as a virtual machine stopped by its host, may go uncounted.
 package clock

@@ -46,8 +46,8 @@ const exact = 5 * time.Microsecond
 // The timers come from Go's runtime. They do not count suspend everywhere and may fire late after a resume. So callers
 // look at Now, not only at the timer.
 //
-// In a testing/synctest bubble the timers use the time of the bubble, but Now does not always use it. Use clocktest
-// there.
+// In a testing/synctest bubble the timers use the time of the bubble, but Now does not always use it. A
+// Cluster of package redlock/redlocktest has a clock that does.
 func System() Clock {
 	start := time.Now()
 	wallStart := start.Round(0)

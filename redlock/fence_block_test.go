@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/internal/clocktest"
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/redlock"
 )

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/internal/clocktest"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"

@@ -259,8 +259,8 @@ func WithObserver(observer event.Observer, groups ...event.Group) Option {
 	})
 }
 
-// WithClock sets the clock that leases are measured on. The default is [clock.System]; any other clock is for tests. A
-// nil clock is [ErrInvalid]. The clock is asked under the mutex of a name, so it must not call the Locker or a Lock.
+// WithClock sets the clock that leases are measured on. The default is [clock.System]; any other clock is for tests.
+// Programs test with package redlock/redlocktest, which sets it. A nil clock is [ErrInvalid]. The clock is asked under the mutex of a name, so it must not call the Locker or a Lock.
 func WithClock(lease clock.Clock) Option {
 	return option(func(c *config) { c.settings.Clock = lease })
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/internal/clocktest"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"

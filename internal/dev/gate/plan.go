@@ -32,7 +32,7 @@ var withoutRace = []string{"internal/dev/sim", "internal/dev/sim/prove", "bench"
 // oneChance are the packages, and the tests, that chance cannot fail: the deterministic ones, and the invariants of the two
 // soak tests. So cannot a test under virtual time (inBubble).
 var oneChance = []string{
-	"clock", "clock/clocktest", "internal/dev/api", "internal/quorum", "internal/dev/sim", "internal/dev/sim/prove", "internal/dev/stack", "internal/token",
+	"clock", "internal/clocktest", "internal/dev/api", "internal/quorum", "internal/dev/sim", "internal/dev/sim/prove", "internal/dev/stack", "internal/token",
 	"integration.TestNothingGrowsAndNoLockFailsWhileANodeIsFrozenUnderLoad",
 	"internal/dev/tenants.TestTenants_NothingThatOthersDoBreaksAPromise",
 }

@@ -3,7 +3,7 @@ package supervise
 import (
 	"time"
 
-	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/internal/clocktest"
 )
 
 // Course is a course on a clock that a test moves.

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/internal/clocktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
