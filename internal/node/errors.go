@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -25,11 +26,28 @@ func AsError(err error) error {
 			return fmt.Errorf("%w: %w", nodeerr.ErrProtocol, err)
 		}
 	}
+	if op, is := err.(*net.OpError); is && op.Source != nil && !ofContext(err) { //nolint:errorlint // its own text is replaced
+		return &brokenError{op}
+	}
 	if ofContext(err) {
 		return &internalTimeout{err.Error(), withoutContext(err)}
 	}
 	return err
 }
+
+// brokenError is a network error of a connection that was made. Its text has no addresses: the error of a node names
+// the server already, and the port on this side is another one each time.
+type brokenError struct{ *net.OpError }
+
+func (e *brokenError) Error() string {
+	if call := (*os.SyscallError)(nil); errors.As(e.Err, &call) {
+		return call.Error() // it begins with the operation too
+	}
+	return e.Op + ": " + e.Err.Error()
+}
+
+// Unwrap returns the network error.
+func (e *brokenError) Unwrap() error { return e.OpError }
 
 // internalTimeout is an error that came from the end of a context which is not the caller's. That is the context of an
 // attempt to connect, or one of a dialer. Callers compare with the errors of package context to learn whether their own

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
@@ -166,5 +167,35 @@ func TestNode_NoErrorOfABrokenConnectionMatchesThatOfAContext(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The danger: an error text that is another one each time, because it has the port of this side.
+func TestNode_NoErrorNamesThePortOfThisSide(t *testing.T) {
+	for name, unanswered := range map[string]func(t *testing.T) error{
+		"a connection that is reset": func(t *testing.T) error {
+			server, n := openReal(t)
+			requireYes(t, n, newAcquire("key", "token", ttl))
+			server.Freeze() // so that a command is under way
+			waiting := send(n, newAcquire("other", "token", ttl))
+			server.Stop()
+			return waiting.next(t).Err
+		},
+		"a greeting without an answer": func(t *testing.T) error {
+			server := testredis.Real(t, 1)[0]
+			server.Freeze()
+			n := open(t, server.Addr(), patient(), withDialTimeout(100*time.Millisecond))
+			err := ask(t, n, newAcquire("key", "token", ttl)).Err
+			require.EqualError(t, err, "nodeerr: not connected: no answer in time")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := unanswered(t)
+			require.Error(t, err)
+			require.NotContains(t, err.Error(), "->")
+			require.NotContains(t, err.Error(), "closed network connection")
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,7 +40,7 @@ func (n *Node) connect(last *conn) (*conn, error) {
 				return c, nil
 			}
 			if HungUp(err) {
-				err = &wire.HangUp{Err: err}
+				err = &wire.HangUp{Err: AsError(err)}
 			}
 			c.Cut() // so that a pool does not keep the connection
 			c.Close()
@@ -51,7 +52,11 @@ func (n *Node) connect(last *conn) (*conn, error) {
 		err = AsError(err)
 		if ctx.Err() != nil {
 			// The dial timeout is over, or the node is closed. If it is closed, ErrClosed replaces this error later.
-			err = fmt.Errorf("%w: %w", nodeerr.ErrTimeout, err)
+			if errors.Is(err, net.ErrClosed) { // the end of ctx has cut the connection
+				err = nodeerr.ErrTimeout
+			} else {
+				err = fmt.Errorf("%w: %w", nodeerr.ErrTimeout, err)
+			}
 		}
 		if idle <= 0 || ctx.Err() != nil || errors.As(err, new(*nodeerr.ServerError)) {
 			return nil, &nodeerr.ConnectError{Err: err}
