@@ -35,6 +35,7 @@ type conn struct {
 	tracking bool            // CLIENT TRACKING was confirmed since the last listener came
 	watched  bool            // the server pushes a change of its stamp
 	refused  bool            // the last CLIENT TRACKING was refused
+	overdue  bool            // an answer was overdue for so long that the connection was cut
 	endLook  func()          // ends the look that is under way; nil if there is none
 	channels map[string]bool // the channels that the node subscribes to; true if the server has confirmed it
 

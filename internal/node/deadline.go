@@ -28,6 +28,9 @@ func (n *Node) expire() {
 		n.armLocked(next)
 	}
 	c := n.conn
+	if cut {
+		c.overdue = true
+	}
 	if c != nil && !n.pipeline.Closed() {
 		if !now.Before(n.pingAt) {
 			n.pingAt = now.Add(pingEvery)

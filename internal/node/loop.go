@@ -113,6 +113,9 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 	}
 	n.guard.Broken(time.Now())
 	why := c.err
+	if why == nil && c.overdue {
+		why = nodeerr.ErrTimeout
+	}
 	if n.pipeline.Life.State() == wire.Leaving {
 		why, n.left = n.pipeline.Life.Reason(), c.server.Process
 	}
