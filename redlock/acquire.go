@@ -213,18 +213,19 @@ func (l *Locker) logBlocked(err error) {
 	if !l.events.logs(slog.LevelWarn) || !errors.As(err, &refusal) {
 		return
 	}
-	blocked, message := refusal.Name, "redlock: a key without a TTL is in the way of a lock"
+	blocked, message, outage := refusal.Name, "redlock: a key without a TTL is in the way of a lock", false
 	switch {
 	case refusal.prevented(nodeerr.ErrForeign, nodeerr.ErrNoExpiry):
 		if errors.Is(refusal.Reason, ErrForeign) {
 			message = "redlock: data of another program is in the way of a lock"
 		}
 	case refusal.preventedBy(isFailure):
-		blocked, message = "", "redlock: too few nodes grant locks" // "" stands for no name: no name is empty
+		// "" stands for no name: no name is empty
+		blocked, message, outage = "", "redlock: too few nodes grant locks", true
 	default:
 		return
 	}
 	if l.throttle.logsBlocked(blocked, l.engine.Clock.Now()) {
-		l.events.logLine(slog.LevelWarn, message, "name", refusal.Name, "error", refusal)
+		l.events.logLine(slog.LevelWarn, outage, message, "name", refusal.Name, "error", refusal)
 	}
 }

@@ -48,11 +48,17 @@ type child struct {
 // spawn starts a process that ends with the test, or with this process.
 func spawn(tb testing.TB, p plan) *child {
 	tb.Helper()
+	return spawnTo(tb, p, os.Stderr)
+}
+
+// spawnTo is spawn for a process with another standard error.
+func spawnTo(tb testing.TB, p plan, stderr io.Writer) *child {
+	tb.Helper()
 	text := must(json.Marshal(p))(tb)
 	self := must(os.Executable())(tb)
 	c := &child{tb: tb, cmd: exec.Command(self), done: make(chan struct{})}
 	c.cmd.Env = append(os.Environ(), childPlan+"="+string(text))
-	c.cmd.Stderr = os.Stderr
+	c.cmd.Stderr = stderr
 	in := must(c.cmd.StdinPipe())(tb)
 	out, err := c.cmd.StdoutPipe()
 	require.NoError(tb, err)

@@ -129,13 +129,6 @@ func OutagesFree(l *Locker) bool {
 // WithForm sets what the locks are on the servers.
 func WithForm(f form.Form) Option { return option(func(c *config) { c.settings.Form = f }) }
 
-// LogWaits makes a Locker count long waits for n names as logged.
-func LogWaits(l *Locker, n int) {
-	for range n {
-		l.throttle.logsWait(l.engine.Clock.Now())
-	}
-}
-
 // LogBlocked makes a Locker count n names as logged because they are blocked.
 func LogBlocked(l *Locker, n int) {
 	for i := range n {

@@ -22,6 +22,7 @@ type Locker struct {
 
 	events   events
 	calling  atomic.Uint64 // the number of the last call. The first is random, because Lockers may share an Observer
+	waiting  atomic.Int64  // the number of calls that wait for a lock
 	throttle throttle
 	outages  outages
 	faults   faults
@@ -91,6 +92,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	l.throttle.blocked = map[string]time.Time{}
 	l.calling.Store(rand.Uint64())
 	l.events.audience, l.events.began = &l.audience, time.Now()
+	l.openLog()
 	s.Events = program{l}
 	l.engine = engine.New(*s)
 	if l.events.wants(groupNodes) || l.events.mayLog() {
@@ -116,6 +118,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 // function has returned. From then on Unlock returns [ErrNoQuorum], and the key stays for its TTL.
 func (l *Locker) Close() error {
 	l.engine.Close()
+	l.events.emit(closing{})
 	l.events.drain(context.Background())
 	return nil
 }

@@ -7,74 +7,138 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/journal"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
 	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
-// log writes the log line of an event, if it has one. It never logs a token.
-func (a *audience) log(what event.Event) {
-	switch v := what.(type) {
-	case protocol.Round:
-		if v.Err != nil {
-			level, message := refusalLine(v)
-			a.line(v.At, level, message, "op", v.Op, "name", v.Name, "took", v.Took, "split", v.Split, "error", v.Err.Error())
-		}
-	case event.End:
-		if !errors.Is(v.Err, ErrReleased) {
-			a.line(v.Start.Add(v.Held), slog.LevelWarn, "redlock: a lock is lost",
-				"name", v.Name, "held", v.Held, "error", v.Err)
-		}
-	case event.NodeDown:
-		switch { // a connection that breaks is no news until it cannot be replaced
-		case errors.Is(v.Err, nodeerr.ErrClosed):
-		case v.Failed == 0:
-			a.line(v.At, slog.LevelDebug, "redlock: a connection broke", "node", v.Addr, "error", v.Err)
-		case v.Failed == 1:
-			a.line(v.At, slog.LevelWarn, "redlock: a node is down", "node", v.Addr, "error", v.Err)
-		}
-	case event.NodeUp:
-		if v.Failed > 0 && !v.Quarantined {
-			a.line(v.At, slog.LevelInfo, "redlock: a node is up again", "node", v.Addr, "down", v.Down)
-		}
-		a.quarantined(v.At, v.Addr, v.Quarantined, v.Left, v.Err)
-	case event.Quarantine:
-		a.quarantined(v.At, v.Addr, v.Quarantined, v.Left, v.Err)
-		if !v.Quarantined {
-			a.line(v.At, slog.LevelInfo, "redlock: a node votes again", "node", v.Addr)
-		}
-	case event.Stuck:
-		a.line(v.At, slog.LevelWarn, "redlock: waits for a key that has no TTL",
-			"name", v.Name, "nodes", v.Addrs, "unchanged", v.Unchanged)
-	case logOnly:
-		a.line(v.at, v.level, v.message, v.args...)
-	case event.Heal:
-		a.line(v.At, slog.LevelWarn, "redlock: a key that had no TTL has been deleted", "name", v.Name, "node", v.Addr)
-	case event.ForceUnlock:
-		a.line(v.At, slog.LevelWarn, "redlock: lock released by force",
-			"name", v.Name, "nodes", v.Nodes, "metadata", v.Metadata)
-	}
+// logbook writes the log. Only the goroutine that passes on the events uses its journal.
+type logbook struct {
+	*journal.Journal
+	logger  *slog.Logger // nil stands for slog.Default() from level Warn on, looked up for each line
+	clock   clock.Clock
+	waiting func() int // how many calls wait for a lock
+	look    func()     // makes the goroutine call write
+	timer   clock.Timer
 }
 
-// quarantined logs that a node does not vote, if that is so.
-func (a *audience) quarantined(at time.Time, addr string, is bool, left time.Duration, err error) {
+// openLog prepares the log of a new Locker.
+func (l *Locker) openLog() {
+	b := &l.audience.logbook
+	addrs := make([]string, len(l.settings.Nodes))
+	for i, n := range l.settings.Nodes {
+		addrs[i] = n.Addr()
+	}
+	b.Journal, b.clock = journal.New(addrs), l.settings.Clock
+	b.waiting = func() int { return int(l.waiting.Load()) }
+	b.look = func() { l.events.emit(looking{}) }
+}
+
+// log adds the log line of an event, if it has one. A line never has a token.
+func (b *logbook) log(what event.Event) {
+	if !b.mayLog() {
+		return
+	}
+	now := b.clock.Now()
+	switch v := what.(type) {
+	case protocol.Round:
+		if v.Err == nil {
+			return
+		}
+		level, message := refusalLine(v)
+		b.add(now, journal.Line{
+			At: v.At, Level: level, Message: message, Outage: level == slog.LevelInfo, // a release that is sent again
+			Args: []any{"op", v.Op, "name", v.Name, "took", v.Took, "split", v.Split, "error", v.Err.Error()},
+		})
+	case event.End:
+		if !errors.Is(v.Err, ErrReleased) {
+			expired := errors.Is(v.Err, ErrExpired)
+			b.add(now, journal.Line{
+				At: v.Start.Add(v.Held), Level: slog.LevelWarn, Message: "redlock: a lock is lost",
+				Args: []any{"name", v.Name, "held", v.Held, "error", v.Err}, Outage: expired, Lost: expired,
+			})
+		}
+	case event.NodeDown:
+		if errors.Is(v.Err, nodeerr.ErrClosed) {
+			break
+		}
+		if v.Failed == 0 {
+			b.line(v.At, slog.LevelDebug, "redlock: a connection broke", "node", v.Addr, "error", text(v.Err))
+		}
+		b.out(now, v.Node, v.At, text(v.Err), "redlock: a node is down", "node", v.Addr, "error", text(v.Err))
+	case event.NodeUp:
+		if !b.votes(now, v.Node, v.At, v.Addr, v.Quarantined, v.Left, v.Err) {
+			break
+		}
+		if b.In(now, v.Node, b.waiting()) {
+			b.line(v.At, slog.LevelInfo, "redlock: a node is up again", "node", v.Addr, "down", v.Down)
+		}
+	case event.Quarantine:
+		if b.votes(now, v.Node, v.At, v.Addr, v.Quarantined, v.Left, v.Err) && b.In(now, v.Node, b.waiting()) {
+			b.line(v.At, slog.LevelInfo, "redlock: a node votes again", "node", v.Addr)
+		}
+	case event.Stuck:
+		b.line(v.At, slog.LevelWarn, "redlock: waits for a key that has no TTL",
+			"name", v.Name, "nodes", v.Addrs, "unchanged", v.Unchanged)
+	case logOnly:
+		b.add(now, v.line)
+	case event.Heal:
+		b.line(v.At, slog.LevelWarn, "redlock: a key that had no TTL has been deleted", "name", v.Name, "node", v.Addr)
+	case event.ForceUnlock:
+		b.line(v.At, slog.LevelWarn, "redlock: lock released by force",
+			append([]any{"name", v.Name, "nodes", v.Nodes}, known("metadata", v.Metadata)...)...)
+	case event.Drop:
+		b.line(time.Now(), slog.LevelWarn, "redlock: events were dropped, as an Observer or the log is slow", "count", v.Count)
+	case closing:
+		b.Close(now)
+	case looking:
+	default:
+		return
+	}
+	b.write()
+}
+
+// votes reports whether a node that answers votes. Otherwise it records why not.
+func (b *logbook) votes(
+	now time.Time, node int, at time.Time, addr string, quarantined bool, left time.Duration, err error,
+) bool {
 	const message = "redlock: a node does not vote, as it may have forgotten locks"
 	switch {
 	case err != nil:
-		a.line(at, slog.LevelWarn, message, "node", addr, "error", err)
-	case is:
-		a.line(at, slog.LevelWarn, message, "node", addr, "for", left)
+		b.out(now, node, at, "may have forgotten locks: "+text(err), message, "node", addr, "error", text(err))
+	case quarantined:
+		b.out(now, node, at, "may have forgotten locks, for "+left.String(), message, "node", addr, "for", left)
 	}
+	return err == nil && !quarantined
+}
+
+// out records that a node does not vote.
+func (b *logbook) out(now time.Time, node int, at time.Time, reason, message string, args ...any) {
+	line := journal.Line{At: at, Level: slog.LevelWarn, Message: message, Args: args}
+	b.Out(now, node, journal.Out{Line: line, Reason: reason})
+}
+
+// known returns a key and its value, or nothing if there is no value.
+func known(key, value string) []any {
+	if value == "" {
+		return nil
+	}
+	return []any{key, value}
 }
 
 // logOnly is a log line without an event for observers.
 type logOnly struct {
 	event.Event // always nil; it only makes logOnly an Event
-	at          time.Time
-	level       slog.Level
-	message     string
-	args        []any
+	line        journal.Line
 }
+
+// closing is the end of the Locker, and looking is the time to look into the journal. Both are for the log only.
+type (
+	closing struct{ event.Event }
+	looking struct{ event.Event }
+)
 
 // refusalLine returns the level and the message of the log line about a refused round. A loss has a line of its own,
 // and so has a node that is down. A release that too few nodes confirmed has a higher level: Do returns an error for it
@@ -90,18 +154,53 @@ func refusalLine(v protocol.Round) (level slog.Level, message string) {
 	return slog.LevelInfo, "redlock: too few nodes confirmed a release, which is sent again when they are back"
 }
 
-// line writes a log line with the time of its event.
-func (a *audience) line(at time.Time, level slog.Level, message string, args ...any) {
-	if a.logs(level) {
-		r := slog.NewRecord(at, level, message, 0)
-		r.Add(args...)
-		_ = a.logger.Handler().Handle(context.Background(), r) // as slog itself does
+// line adds a line that no outage has caused.
+func (b *logbook) line(at time.Time, level slog.Level, message string, args ...any) {
+	b.add(b.clock.Now(), journal.Line{At: at, Level: level, Message: message, Args: args})
+}
+
+// add adds a line, if its level is logged.
+func (b *logbook) add(now time.Time, line journal.Line) {
+	if b.logs(line.Level) {
+		b.Add(now, line)
 	}
 }
 
+// write writes the lines that are due, and sets a timer for the next ones.
+func (b *logbook) write() {
+	lines, again := b.Lines(b.clock.Now())
+	for _, line := range lines {
+		if b.logs(line.Level) {
+			r := slog.NewRecord(line.At, line.Level, line.Message, 0)
+			r.Add(line.Args...)
+			_ = b.to().Handler().Handle(context.Background(), r) // as slog itself does
+		}
+	}
+	switch d := again.Sub(b.clock.Now()); {
+	case again.IsZero() || !b.logs(slog.LevelWarn):
+		if b.timer != nil {
+			b.timer.Stop()
+		}
+	case b.timer == nil:
+		b.timer = b.clock.AfterFunc(d, b.look)
+	default:
+		b.timer.Reset(d)
+	}
+}
+
+// to returns the logger for a line.
+func (b *logbook) to() *slog.Logger {
+	if b.logger == nil {
+		return slog.Default()
+	}
+	return b.logger
+}
+
 // logs reports whether lines of a level are logged.
-func (a *audience) logs(level slog.Level) bool { return a.logger.Enabled(context.Background(), level) }
+func (b *logbook) logs(level slog.Level) bool {
+	return (b.logger != nil || level >= slog.LevelWarn) && b.to().Enabled(context.Background(), level)
+}
 
 // mayLog reports whether there is a log handler at all. Unlike logs it does not ask the handler, which is user code.
 // The handler might call a method of a lock whose mutex the caller of mayLog already has.
-func (a *audience) mayLog() bool { return a.logger.Handler() != slog.DiscardHandler }
+func (b *logbook) mayLog() bool { return b.logger == nil || b.logger.Handler() != slog.DiscardHandler }

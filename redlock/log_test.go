@@ -18,9 +18,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/clocktest"
+	"github.com/quorumlock/quorumlock/internal/journal"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // records parses what a JSON handler wrote.
@@ -113,13 +116,76 @@ func TestLogger_LogsOneLineForEachLossAndNoToken(t *testing.T) {
 	})
 }
 
+// Three of five nodes are frozen under many names: each cause has one line.
+func TestLogger_AnOutageHasOneLineAndOneForItsEnd(t *testing.T) {
+	t.Parallel()
+	c, log, seen, fake := onReal(t, 5), &logBuffer{}, &recorder{}, clocktest.New()
+	locker := lockerOver(t, c.nodes(pool.WithTimeout(300*time.Millisecond)), redlock.WithClock(fake), redlock.WithObserver(seen, event.Nodes),
+		redlock.WithLogger(slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+	const names = 40
+	var over []<-chan struct{}
+	for i := range names {
+		lock := take(t, locker, fmt.Sprint("held-", i), redlock.RenewFor(redlock.NoLimit), redlock.TTL(time.Minute))
+		over = append(over, lock.Done())
+	}
+	freeze(c.processes[:3]...)
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiters []<-chan held
+	for i := range names {
+		waiters = append(waiters, lockBeside(ctx, locker, fmt.Sprint("wanted-", i)))
+	}
+	waitFor[event.NodeDown](t, seen, 3)
+	for _, lost := range over {
+		turnUntil(t, fake, time.Second, func() bool { return isOver(lost) })
+	}
+	for range 5 {
+		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrNoQuorum)
+		fake.Advance(time.Minute)
+	}
+	locker.Drain()
+	thaw(c.processes[:3]...)
+	eventually(t, func() bool { return strings.Contains(log.String(), "quorum of nodes again") }, "the end")
+	cancel()
+	for _, w := range waiters {
+		receive(t, w, "the end")
+	}
+	all := records(t, log)
+	require.Len(t, all, 2, "%v", all)
+	require.Equal(t, "redlock: no quorum of nodes: no lock is granted", all[0]["msg"])
+	for i, server := range c.servers {
+		if addr, out := server.Addr(), all[0]["out"].(string); i < 3 {
+			require.Contains(t, out, addr+": ")
+		} else {
+			require.NotContains(t, out, addr)
+		}
+	}
+	require.InDelta(t, names, all[1]["lost"], 0)
+	require.Positive(t, all[1]["waiting"])
+	require.Positive(t, all[1]["after"])
+	require.NotContains(t, log.String(), "->")
+}
+
+// The danger: a program that sets nothing, and waits in silence.
+func TestLogger_ByDefaultAProgramSaysOnItsStandardErrorThatNoLockIsGranted(t *testing.T) {
+	t.Parallel()
+	c, stderr := onReal(t, 3).mayLeave(), &logBuffer{}
+	program := spawnTo(t, plan{Who: "program", URLs: testredis.URLs(c.servers), Judge: c.servers[0].Addr(), Hold: true, TTL: time.Minute}, stderr)
+	require.NotEmpty(t, must(program.out.ReadString('\n'))(t))
+	kill(c.processes[1:]...)
+	eventually(t, func() bool { return strings.Contains(stderr.String(), "\n") }, "a line")
+	require.Regexp(t, `^[0-9/]+ [0-9:]+ WARN redlock: no quorum of nodes: no lock is granted need=2 of=3 out=".*"\n$`, stderr.String())
+	for _, server := range c.servers[1:] {
+		require.Contains(t, stderr.String(), server.Addr()+": ")
+	}
+}
+
 // Nobody asks the lock, and no call returns an error.
 func TestLogger_LogsARenewedLockThatExpires(t *testing.T) {
 	t.Parallel()
 	c, log, fake := onReal(t, 3), &logBuffer{}, clocktest.New()
 	locker := c.logsTo(log, slog.LevelWarn, redlock.WithClock(fake))
 	take(t, locker, "name", redlock.RenewFor(redlock.NoLimit), redlock.TTL(time.Minute))
-	kill(c.processes[1:]...)
+	c.doFirst(2, "ACL", "SETUSER", "default", "-pexpire") // the nodes answer, so that this is no outage
 	turnUntil(t, fake, time.Second, func() bool { return strings.Contains(log.String(), "is lost") })
 	require.Contains(t, log.String(), redlock.ErrExpired.Error())
 }
@@ -146,11 +212,10 @@ func TestLogger_LogsAQuarantine(t *testing.T) {
 	nodes := c.nodes(pool.WithRestartGuard(time.Hour))
 	locker := lockerOver(t, nodes, redlock.TTL(time.Minute), redlock.WithLogger(slog.New(slog.NewJSONHandler(log, nil))))
 	require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), nodeerr.ErrQuarantined)
-	want := []string{"WARN too few nodes grant locks name"}
+	require.Equal(t, []string{"WARN no quorum of nodes: no lock is granted "}, lines(t, log, 1))
 	for _, server := range c.servers {
-		want = append(want, "WARN a node does not vote, as it may have forgotten locks "+server.Addr())
+		require.Contains(t, records(t, log)[0]["out"], server.Addr()+": may have forgotten locks, for ")
 	}
-	require.ElementsMatch(t, want, lines(t, log, 4))
 }
 
 // A right that is missing, and then given.
@@ -166,11 +231,10 @@ func TestLogger_LogsAQuarantineWithoutAnEnd(t *testing.T) {
 	require.ErrorIs(t, err, nodeerr.ErrQuarantined)
 	require.Equal(t, "NOPERM", as[*nodeerr.ServerError](t, err).Code)
 	require.ErrorContains(t, err, "it is not known since when it has been this node: ")
+	require.Equal(t, []string{"WARN no quorum of nodes: no lock is granted "}, lines(t, log, 1))
 	c.do(0, "ACL", "SETUSER", "locker", "~quorumlock:*")
 	eventually(t, func() bool { _, err = locker.TryLock(t.Context(), "name"); return err == nil }, "the stamp is sent again")
-	require.ElementsMatch(t, []string{
-		"WARN a node does not vote, as it may have forgotten locks " + addr, "WARN too few nodes grant locks name", "INFO a node votes again " + addr,
-	}, lines(t, log, 3))
+	require.ElementsMatch(t, []string{"WARN a quorum of nodes again ", "INFO a node votes again " + addr}, lines(t, log, 3)[1:])
 	c.do(0, "DEL", "name")
 }
 
@@ -265,6 +329,8 @@ func TestTryLock_LogsOnceAMinuteThatTooFewNodesGrantLocks(t *testing.T) {
 		for i := range 5 {
 			require.ErrorIs(t, errOf(locker.TryLock(t.Context(), fmt.Sprint("name-", i))), redlock.ErrNoQuorum)
 		}
+		locker.Drain()
+		fake.Advance(journal.Hold)
 		require.Equal(t, "WARN too few nodes grant locks name-0", lines(t, log, minute+1)[minute])
 		fake.Advance(time.Minute)
 	}
@@ -328,7 +394,15 @@ func TestTryLock_RemembersABoundedNumberOfBlockedNames(t *testing.T) {
 	require.Equal(t, 24+10, redlock.BlockedNames(locker))
 	try(0, 1)
 	require.NoError(t, locker.Close())
-	require.Len(t, records(t, log), 10+24+10+1)
+	all := 0
+	for _, r := range records(t, log) {
+		if more, counted := r["lines"].(float64); counted {
+			all += int(more)
+		} else {
+			all++
+		}
+	}
+	require.Equal(t, 10+24+10+1, all)
 }
 
 func TestTryLock_RemembersNoNamesIfNobodyReadsTheLog(t *testing.T) {
@@ -595,20 +669,19 @@ func TestLock_LogsTheWaitsForABoundedNumberOfNames(t *testing.T) {
 	holder := c.locker(redlock.TTL(24 * time.Hour))
 	locker := c.logsTo(log, slog.LevelInfo, redlock.WithClock(fake))
 	ctx, cancel := context.WithCancel(t.Context())
-	redlock.LogWaits(locker, 1020)
 	var waiters []<-chan held
-	for i := range 10 {
+	for i := range 14 {
 		name := fmt.Sprint("name-", i)
 		take(t, holder, name)
 		waiters = append(waiters, queue(t, ctx, locker, name))
 	}
 	fake.Advance(10 * time.Second)
-	require.Len(t, waitsOf(t, log, "waits for a lock", 4), 4)
+	require.Len(t, waitsOf(t, log, "waits for a lock", 10), 10)
 	fake.Advance(time.Minute)
-	require.Len(t, waitsOf(t, log, "waits for a lock", 4+10), 4+10)
-	more := waitsOf(t, log, "more locks were waited for than are logged", 1)
+	require.Len(t, waitsOf(t, log, "waits for a lock", 2*10), 2*10)
+	more := waitsOf(t, log, "more lines than are logged", 1)
 	require.Len(t, more, 1)
-	require.InDelta(t, 6, more[0]["names"], 0)
+	require.Equal(t, "waits for a lock (4)", more[0]["about"])
 	cancel()
 	for _, w := range waiters {
 		require.ErrorIs(t, receive(t, w, "the end").err, context.Canceled)

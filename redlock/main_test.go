@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"flag"
+	"log/slog"
 	"os"
 	"runtime"
 	"strconv"
@@ -14,6 +15,7 @@ func TestMain(m *testing.M) {
 	if plan := os.Getenv(childPlan); plan != "" {
 		os.Exit(runChild(plan))
 	}
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // most of the tests break something
 	flag.Parse()
 	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		// Most of the tests wait most of the time: for servers, and for TTLs.

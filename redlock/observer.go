@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/journal"
 	"github.com/quorumlock/quorumlock/redlock/event"
 	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
@@ -70,7 +71,7 @@ type observing struct {
 type audience struct {
 	observers []observing
 	wanted    groups // the groups that at least one of them wants
-	logger    *slog.Logger
+	logbook
 }
 
 // events passes events on to its audience. The goroutine that does so runs only while there are events.
@@ -221,6 +222,9 @@ func (c *observedCall) callID() uint64 {
 }
 
 // logLine logs a line that belongs to no event. The goroutine that passes on the events writes it.
-func (e *events) logLine(level slog.Level, message string, args ...any) {
-	e.emit(logOnly{at: time.Now(), level: level, message: message, args: args})
+// outage means that an outage may be the cause.
+func (e *events) logLine(level slog.Level, outage bool, message string, args ...any) {
+	if e.logs(level) {
+		e.emit(logOnly{line: journal.Line{At: time.Now(), Level: level, Message: message, Args: args, Outage: outage}})
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/clocktest"
+	"github.com/quorumlock/quorumlock/internal/journal"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -526,6 +527,8 @@ func TestObserver_SeesTheEndOfALockThatMayNotBeRenewed(t *testing.T) {
 		take(t, logged, "logged", opts...)
 		fake.Advance(time.Minute)
 		require.ErrorIs(t, waitFor[event.End](t, seen, 1)[0].Err, redlock.ErrExpired)
+		logged.Drain()
+		fake.Advance(journal.Hold)
 		require.Equal(t, []string{"WARN a lock is lost logged"}, lines(t, log, 1))
 	})
 }
@@ -619,7 +622,7 @@ var groups = map[event.Group][]event.Event{
 	protocol.Rounds: {protocol.Round{}, protocol.Raise{}},
 	protocol.Votes:  {protocol.Vote{}},
 	protocol.Turns:  {protocol.Turn{}},
-	event.Nodes:     {event.NodeUp{}, event.NodeDown{}, event.Quarantine{}},
+	event.Nodes:     {event.NodeUp{}, event.NodeDown{Err: nodeerr.ErrBroken}, event.Quarantine{}},
 	event.Keys:      {event.Stuck{}, event.Heal{}, event.ForceUnlock{}},
 }
 

@@ -31,6 +31,7 @@ type config struct {
 	maxTTLBy string // the option that sets maxTTL
 	prefix   string
 	audience
+	noLogger bool          // WithLogger was given nil
 	noGroups []event.Group // the groups given to WithObserver that do not exist
 	ofCalls  []string      // the options given that are for calls only
 	pool     []pool.Option // for Open
@@ -58,7 +59,6 @@ func newConfig(opts []Option) (config, error) {
 		lock:     request{Want: engine.Want{TTL: 10 * time.Second}, maxWait: NoLimit, maxOutage: NoLimit},
 		maxTTL:   24 * time.Hour,
 		maxTTLBy: "WithMaxTTL",
-		audience: audience{logger: slog.New(slog.DiscardHandler)},
 	}
 	for _, opt := range opts {
 		switch opt := opt.(type) {
@@ -96,7 +96,7 @@ func (c *config) check() error {
 		return invalid("WithLocalHandoff(%s): must be at most a quarter of the TTL, %s", c.settings.Pace.Handoff, c.lock.TTL)
 	case c.settings.Keep < engine.MinKeep:
 		return invalid("WithFenceTTL(%s): must be at least %s", c.settings.Keep, engine.MinKeep)
-	case c.logger == nil:
+	case c.noLogger:
 		return invalid("WithLogger(nil)")
 	case len(c.ofCalls) > 0:
 		return invalid("%s: an option of a call, not of a Locker", c.ofCalls[0])
@@ -227,7 +227,7 @@ func WithFenceTTL(d time.Duration) Option {
 //
 // The handler runs beside the calls of the Locker, like an [event.Observer], so a slow handler delays no lock.
 func WithLogger(logger *slog.Logger) Option {
-	return option(func(c *config) { c.logger = logger })
+	return option(func(c *config) { c.logger, c.noLogger = logger, logger == nil })
 }
 
 // WithObserver adds an [event.Observer], which is notified of the events of the given groups. Without groups it is

@@ -71,6 +71,8 @@ func (l *Locker) takeAll(ctx context.Context, names []string, opts []LockOption,
 	limited, stop := ctx, func() {}
 	if !try {
 		limited, stop = l.limit(ctx, &all[0])
+		l.waiting.Add(1)
+		defer l.waiting.Add(-1)
 	}
 	defer stop()
 	if locks, err = l.together(all, try).take(limited); err != nil {

@@ -83,8 +83,8 @@ func (l *Lock) unlock(ctx context.Context, call *observedCall) (handedOff bool, 
 		h.ReleaseLocked(r, now, exclusive)
 	}
 	h.Exit()
-	if ending == quorum.Expired && exclusive && locker.events.logs(slog.LevelInfo) {
-		locker.events.logLine(slog.LevelInfo,
+	if ending == quorum.Expired && exclusive {
+		locker.events.logLine(slog.LevelInfo, false,
 			"redlock: a lock was not renewed in time, and is released within its grace", "name", l.Name())
 	}
 	switch {

@@ -16,7 +16,9 @@ func (l *Locker) wait(ctx context.Context, req *request) (*Lock, error) {
 		return lock, nil
 	}
 	waits := true
+	l.waiting.Add(1)
 	defer func() {
+		l.waiting.Add(-1)
 		if waits { // the log or the source of tokens has panicked
 			w.abandon()
 		}

@@ -14,21 +14,15 @@ import (
 
 const (
 	maxBlocked = 1024             // the number of names that are remembered as blocked
-	maxWaits   = 1024             // the number of names that are logged in a period; others are counted
 	maxRing    = 64               // the number of names that the search for a ring looks at
 	longWait   = 10 * time.Second // a wait that is longer is logged
 	logPeriod  = time.Minute      // how often a long wait is logged again, and a blocked name at most
 )
 
-// throttle limits the number of log lines about names: that a name is blocked, and that calls wait long for a name.
+// throttle limits the number of log lines that a name is blocked.
 type throttle struct {
-	mu sync.Mutex
-
+	mu      sync.Mutex
 	blocked map[string]time.Time // the names that were logged in the last period, and when
-
-	from   time.Time // when the period of the long waits began
-	logged int       // the number of names that were logged in it
-	more   int       // the number of names that were not logged in it
 }
 
 // logsBlocked reports whether the log needs a line that a name is blocked. While maxBlocked names are remembered, no
@@ -45,36 +39,6 @@ func (t *throttle) logsBlocked(name string, now time.Time) bool {
 	}
 	t.blocked[name] = now
 	return true
-}
-
-// logsWait reports whether the log needs a line about the wait for one more name. If this begins a new period, before
-// is the number of names that were left out of the last one.
-func (t *throttle) logsWait(now time.Time) (logs bool, before int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if now.Sub(t.from) >= logPeriod {
-		t.from, t.logged, before, t.more = now, 0, t.more, 0
-	}
-	if t.logged == maxWaits {
-		t.more++
-		return false, before
-	}
-	t.logged++
-	return true, before
-}
-
-// logLongWait writes a line about a long wait, if the level is logged and the period has room for the line.
-func (l *Locker) logLongWait(level slog.Level, message string, args ...any) {
-	if !l.events.logs(level) {
-		return
-	}
-	logs, more := l.throttle.logsWait(l.engine.Clock.Now())
-	if more > 0 {
-		l.events.logLine(slog.LevelWarn, "redlock: more locks were waited for than are logged", "names", more)
-	}
-	if logs {
-		l.events.logLine(level, message, args...)
-	}
 }
 
 // noteWait schedules WaitsLong for when the call has waited for long, unless warnings are not logged.
@@ -109,8 +73,11 @@ func (p program) WaitsLong(e *engine.Entry) {
 	if !errors.Is(refusal.Reason, ErrTaken) {
 		level = slog.LevelWarn
 	}
-	l.logLongWait(level, "redlock: waits for a lock", "name", w.req.name, "waited", waited, "calls", n,
-		"holder", metadata, "holds", l.namesHeld(w.ctx), "error", refusal)
+	args := append([]any{"name", w.req.name, "waited", waited, "calls", n}, known("holder", metadata)...)
+	if holds := l.namesHeld(w.ctx); len(holds) > 0 {
+		args = append(args, "holds", holds)
+	}
+	l.events.logLine(level, errors.Is(refusal.Reason, ErrNoQuorum), "redlock: waits for a lock", append(args, "error", refusal)...)
 	w.logRing()
 }
 
@@ -194,8 +161,9 @@ func (l *Locker) logRingOnce(e *engine.Entry, ring []string, others string) {
 	_, metadata := e.Name.Holder()
 	e.Exit()
 	if !again {
-		l.logLongWait(slog.LevelWarn, "redlock: calls wait for each other, as they took locks in different orders",
-			"names", ring, "name", ring[len(ring)-1], "holds", ring[0], "others", others, "holder", metadata)
+		args := []any{"names", ring, "name", ring[len(ring)-1], "holds", ring[0], "others", others}
+		l.events.logLine(slog.LevelWarn, false, "redlock: calls wait for each other, as they took locks in different orders",
+			append(args, known("holder", metadata)...)...)
 	}
 }
 
