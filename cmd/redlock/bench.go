@@ -126,7 +126,7 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 	}
 	waits := c.Names == benchreport.Hot
 	votes := load.NewVotes(addrs, waits)
-	opts := []redlock.Option{redlock.TTL(c.TTL), redlock.WithKeyPrefix(prefix), redlock.WithObserver(votes, protocol.Votes, protocol.Rounds)}
+	opts := []redlock.Option{silent, redlock.TTL(c.TTL), redlock.WithKeyPrefix(prefix), redlock.WithObserver(votes, protocol.Votes, protocol.Rounds)}
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
 	}

@@ -35,7 +35,7 @@ type party struct {
 func (s *scenario) newParty(name string) (*party, error) {
 	p := &party{s: s, name: name, seen: newRecorder(s.n)}
 	var err error
-	p.locker, err = redlock.Open(s.urls,
+	p.locker, err = redlock.Open(s.urls, silent,
 		pool.WithTimeout(s.timeout), pool.WithClientName("redlock-demo"), pool.WithDialer(s.network.dial),
 		redlock.TTL(s.ttl), redlock.WithObserver(p.seen, protocol.Votes, protocol.Rounds), redlock.WithBackoff(firstBackoff, maxBackoff))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -151,6 +152,9 @@ func (f *serverFlags) use(do func(*cluster) error, opts ...redlock.Option) error
 	return errors.Join(do(c), c.Close())
 }
 
+// silent keeps the Lockers of the tool from logging: the tool itself says what happens.
+var silent = redlock.WithLogger(slog.New(slog.DiscardHandler))
+
 // open opens the nodes and a Locker over them. The caller closes it.
 func (f *serverFlags) open(poolOpts []pool.Option, opts ...redlock.Option) (*cluster, error) {
 	nodes, err := f.pools(poolOpts...)
@@ -160,7 +164,7 @@ func (f *serverFlags) open(poolOpts []pool.Option, opts ...redlock.Option) (*clu
 	if f.KeyPrefix != "" {
 		opts = append(opts, redlock.WithKeyPrefix(f.KeyPrefix))
 	}
-	locker, err := redlock.New(nodes, opts...)
+	locker, err := redlock.New(nodes, append(opts, silent)...)
 	if err != nil {
 		return nil, errors.Join(&exitError{exitUsage, errors.New(display.Error(err))}, closeAll(nodes))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -106,7 +107,8 @@ func (c *Cluster) Locker(opts ...redlock.Option) *redlock.Locker {
 	if err != nil {
 		c.t.Fatalf("redlocktest: %v", err)
 	}
-	locker, err := redlock.New(nodes, append(append([]redlock.Option(nil), opts...), redlock.WithClock(c.clock))...)
+	all := append([]redlock.Option{redlock.WithLogger(slog.New(slog.DiscardHandler))}, opts...)
+	locker, err := redlock.New(nodes, append(all, redlock.WithClock(c.clock))...)
 	if err != nil {
 		c.t.Fatalf("redlocktest: Locker: %v", err)
 	}

@@ -3,6 +3,8 @@ package subject
 import (
 	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -40,7 +42,9 @@ func openLocker(s Setup, opts ...redlock.Option) (Client, error) {
 		return nil, err
 	}
 	c := &quorumlockClient{nodes: nodes}
-	c.locker, err = redlock.New(nodes, append(opts, redlock.TTL(TTL))...)
+	// Warnings are made and not shown, as nodes fail in some benchmarks.
+	logger := slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	c.locker, err = redlock.New(nodes, append(opts, redlock.TTL(TTL), redlock.WithLogger(logger))...)
 	if err != nil {
 		return nil, errors.Join(err, c.closeNodes())
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -53,7 +54,7 @@ func Run(ctx context.Context, callers int, lasting time.Duration, seed uint64) (
 		urls = append(urls, "redis://"+s.Addr())
 	}
 	before := runtime.NumGoroutine()
-	locker, err := redlock.Open(urls, redlock.TTL(ttl))
+	locker, err := redlock.Open(urls, redlock.TTL(ttl), redlock.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return "", err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
@@ -61,7 +62,8 @@ func ask(ctx context.Context, n *node.Node, o *Options) error {
 // tryLock takes, extends, shows and releases a lock of that name on the server alone.
 func (f *facts) tryLock(ctx context.Context, o *Options, name string) (err error) {
 	n := (*pool.Node)(f.node(ctx, o, 0))
-	opts := []redlock.Option{redlock.TTL(trialTTL), redlock.WithKeyPrefix(o.Prefix)}
+	silent := redlock.WithLogger(slog.New(slog.DiscardHandler)) // the findings say what is wrong
+	opts := []redlock.Option{silent, redlock.TTL(trialTTL), redlock.WithKeyPrefix(o.Prefix)}
 	if o.Fencing {
 		opts = append(opts, redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
 		defer func() { err = errors.Join(err, f.forget(ctx, o, "{"+o.Prefix+name+"}:fence")) }()
