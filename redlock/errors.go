@@ -11,40 +11,34 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// Calls return these errors within a [QuorumError] or a [LockError]: compare with [errors.Is]. The reason of a single
-// node is an error of package nodeerr.
+// Calls return these errors in a [QuorumError] or a [LockError]: compare with [errors.Is]. Any call may return
+// ErrInvalid or ErrClosed. If ctx ends, the error matches ctx.Err(), which alone means that no node was asked.
 var (
-	// ErrTaken means that others hold too many nodes for this caller to win a majority. Waiting may help.
+	// ErrTaken means that others hold too many nodes for a majority. Waiting may help.
 	ErrTaken = errors.New("redlock: lock is taken")
-	// ErrForeign means that nobody can take the lock. Data of another program, without a TTL, is under its name on too
-	// many nodes for a majority. Waiting does not help. Choose another name or prefix, or delete the data. Data with a
-	// TTL is ErrTaken.
+	// ErrForeign means that data of another program, without a TTL, is under the name on too many nodes. Choose another
+	// name or prefix. Data with a TTL is ErrTaken.
 	ErrForeign = errors.New("redlock: data of another program is in the way of the lock")
-	// ErrDeadlock means that the caller already holds the lock and would wait for itself. With [Reentrant] the caller
-	// gets another handle, unless its lock does not cover the kind that it asks for. [Locker.Shutdown] also returns
-	// ErrDeadlock if a function of Do calls it with its own context, because that function would wait for itself.
+	// ErrDeadlock means that the caller holds the lock already ([Reentrant]), or that a function of Do waits for itself
+	// ([Locker.Shutdown]).
 	ErrDeadlock = errors.New("redlock: the caller holds the lock already and would wait for itself")
-	// ErrNoQuorum means that too few nodes answered, or answered too late, or that the call ended before they had
-	// answered. The Reason of the [QuorumError] says which. A call that waited behind others in its Locker, and so does
-	// not know the reason, returns it too.
+	// ErrNoQuorum means that too few nodes answered in time, or that the call ended first: see [QuorumError].
 	ErrNoQuorum = errors.New("redlock: no quorum of nodes")
-	// ErrNotHeld means that this handle, or this token, does not hold the lock. Every end of a lock matches it:
-	// ErrReleased, ErrLost, ErrExpired and ErrGone.
+	// ErrNotHeld means that the handle or token does not hold the lock. ErrReleased, ErrLost, ErrExpired and ErrGone match
+	// it.
 	ErrNotHeld = errors.New("redlock: lock is not held")
 	// ErrReleased means that the holder released the lock.
 	ErrReleased error = ending("redlock: lock is released")
-	// ErrLost means that the lock ended before its holder released it. Every loss is ErrExpired or ErrGone, which match
-	// it.
+	// ErrLost means that the lock ended before its release. ErrExpired and ErrGone match it.
 	ErrLost error = ending("redlock: lock is lost")
-	// ErrExpired means that the lock's deadline has passed.
+	// ErrExpired means that the deadline has passed.
 	ErrExpired error = loss("redlock: lock has expired")
-	// ErrGone means that the nodes no longer held the lock, before its deadline or within its [Grace].
+	// ErrGone means that the nodes lost the lock, before its deadline or within its [Grace].
 	ErrGone error = loss("redlock: lock is gone")
-	// ErrNotRun means that Do or TryDo has not run its function. The error also matches the reason.
+	// ErrNotRun means that Do did not run its function. The error also says why.
 	ErrNotRun = errors.New("redlock: the function has not run")
-	// ErrInvalid means that a name, an option or another argument is out of range, or that the call has no use for it.
-	// The message names it. Nothing was sent, except if the error is about a token of a [TokenSource] for a later round
-	// of the call.
+	// ErrInvalid means that an argument is out of range, or that the call has no use for it. Nothing was sent, unless a
+	// [TokenSource] failed in a later round.
 	ErrInvalid = wrong.Err
 	// ErrClosed means that the Locker has been closed.
 	ErrClosed = errors.New("redlock: locker is closed")
@@ -88,12 +82,9 @@ func (e loss) Is(target error) bool { return target == ErrLost || target == ErrN
 // endings[how] is the error of a lease that ended in that way.
 var endings = [...]error{quorum.Released: ErrReleased, quorum.Gone: ErrGone, quorum.Expired: ErrExpired}
 
-// LockError is an error about one lock. [errors.As] finds one in every error of a Lock and of a call about a name,
-// including a [QuorumError]. It finds none in an error of Do that is only the error of its function. If the function
-// held several locks, the error has a LockError for each lock that was lost.
+// LockError is an error about one lock. [errors.As] finds one in every error about a lock, also in a [QuorumError].
 type LockError struct {
-	// Op is the operation: "acquire", "do", "extend", "unlock", "attach", "detach", "inspect", "force unlock", or
-	// "ping". It is "" if the error is about no operation, like the error of [Lock.Err].
+	// Op is the operation, such as "acquire" or "force unlock"; "" for [Lock.Err].
 	Op   string
 	Name string // the lock's
 	Err  error
@@ -103,7 +94,6 @@ func failed(op event.Op, name string, err error) error { return &LockError{strin
 
 func (e *LockError) Error() string { return head(e.Op, e.Name) + text(e.Err) }
 
-// Unwrap returns Err.
 func (e *LockError) Unwrap() error { return e.Err }
 
 // head returns the beginning of the message of an error: the operation and the name of the lock, if there are any.

@@ -17,28 +17,26 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// QuorumError is the error of a call if no majority of the nodes did what the call asked for. It unwraps to its Reason
-// and to every node's error. Its message is one line; the verb %+v prints a line for each node.
+// QuorumError is the error of a call that no majority of the nodes carried out. It unwraps to the Reason and each
+// node's error. %+v prints a line for each node.
 type QuorumError struct {
-	Op   string // the operation, as in a LockError
+	Op   string // as in a LockError
 	Name string // of the lock; "" for Ping
-	// Names are the names that others hold, in order, if the call was for several ([Locker.LockAll]). Name is the first of
-	// them that others hold on too many nodes. Names is nil for any other call.
+	// Names are the names that others hold, in order, if the call was for several. Name is the first of them.
 	Names []string
-	Need  int // how many nodes make the majority
-	// Reason matches ErrTaken, ErrForeign, ErrNoQuorum, ErrNotHeld or ErrGone. Compare with errors.Is, because it may add
-	// details. A Reason that matches ErrNoQuorum also matches nodeerr.ErrUnanswered if the call ended while the answers of
-	// other nodes could still have decided.
+	Need  int // the majority
+	// Reason matches ErrTaken, ErrForeign, ErrNoQuorum, ErrNotHeld or ErrGone, and nodeerr.ErrUnanswered if the call ended
+	// too early to know.
 	Reason error
-	// Nodes[i] is about the i-th node given to New or Open. There is one for each.
+	// Nodes[i] is about the i-th node given to New or Open.
 	Nodes []NodeError
 }
 
 // NodeError is one node's part in a QuorumError.
 type NodeError struct {
 	Addr string
-	// Err is the reason why the node did not do what the call asked for; nil if it did. It matches an error of package
-	// nodeerr. If it matches none, its text says why the node was not asked or does not count.
+	// Err is nil if the node did its part. Else it is an error of package nodeerr, or says why the node was not asked or
+	// does not count.
 	Err error
 }
 
@@ -146,7 +144,6 @@ func isTaken(err error) bool {
 	return errors.Is(err, nodeerr.ErrHeld) || errors.Is(err, nodeerr.ErrQueued)
 }
 
-// Error returns the address of the node and its answer.
 func (e *NodeError) Error() string {
 	if e.Err == nil {
 		return e.Addr + ": yes"
@@ -154,10 +151,8 @@ func (e *NodeError) Error() string {
 	return e.Addr + ": " + text(e.Err)
 }
 
-// Unwrap returns Err.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// Error returns the operation, the name and the reason, followed by the answer of each node.
 func (e *QuorumError) Error() string {
 	return head(e.Op, e.Name) + e.line()
 }
@@ -171,7 +166,7 @@ func (e *QuorumError) line() string {
 	return message + ": " + strings.Join(nodes, "; ")
 }
 
-// Format implements [fmt.Formatter]: %+v prints the answer of each node on a line of its own.
+// Format implements [fmt.Formatter].
 func (e *QuorumError) Format(s fmt.State, verb rune) {
 	if verb == 'v' && s.Flag('+') {
 		message, nodes := e.parts()
@@ -181,7 +176,7 @@ func (e *QuorumError) Format(s fmt.State, verb rune) {
 	_, _ = fmt.Fprintf(s, fmt.FormatString(s, verb), e.Error())
 }
 
-// LogValue implements [slog.LogValuer]: one line, also where the handler prints errors with %+v.
+// LogValue implements [slog.LogValuer]: one line.
 func (e *QuorumError) LogValue() slog.Value { return slog.StringValue(e.Error()) }
 
 // parts returns the reason with the counts, and the answers of the nodes; nil if no node was asked.
@@ -209,7 +204,7 @@ func (e *QuorumError) parts() (message string, nodes []string) {
 	return message, nodes
 }
 
-// As supports [errors.As] for a [LockError].
+// As finds a LockError.
 func (e *QuorumError) As(target any) bool {
 	found, ok := target.(**LockError)
 	if ok {
@@ -218,7 +213,6 @@ func (e *QuorumError) As(target any) bool {
 	return ok
 }
 
-// Unwrap returns the Reason and the errors of the nodes that did not say yes.
 func (e *QuorumError) Unwrap() []error { return e.unwrap(e.Reason) }
 
 // unwrap returns a reason, and the errors of the nodes that have one.
