@@ -11,87 +11,35 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// TryLock tries to take the lock of a name, on every node, and never waits for a holder. It asks all nodes in one
-// round, which ends as soon as a majority has granted the lock or no majority is possible. A round takes the node
-// timeout at most, whatever the nodes do, and twice that with [WithFencing]. The answers of the other nodes are handled
-// in the background.
+// TryLock takes the lock of a name if it is free, and never waits for a holder. It takes the node timeout at most, or
+// twice that with [WithFencing]. Of callers that try at one instant one gets the lock, all but certainly.
 //
-// Callers that try at the same instant may each win some of the nodes, so that none of them has a majority. TryLock
-// then releases these nodes and repeats the round after a short random pause. So one of these callers gets the lock,
-// all but certainly. TryLock repeats a round if some node granted the lock, another node refused it, and a majority of
-// all nodes did one or the other. It does so up to four times, and begins no round later than the node timeout after
-// the first. All rounds together take no longer than one may take.
+// A name has 1 to 512 bytes and no control characters. With the prefix it is a Redis key, which must not hold data. A
+// name that makes a key such as {name}:fence is [ErrInvalid].
 //
-// A name that others hold on all nodes costs one round. A name that they hold on a bare majority looks like such a
-// race, and may cost five rounds before [ErrTaken]. With their pauses these take about 30 round trips, or 10 ms if the
-// nodes are near.
+// The errors, with each node's reason in a [*QuorumError]:
+//   - [ErrTaken]: others hold the lock; with [nodeerr.ErrNoExpiry], perhaps for ever;
+//   - [ErrForeign]: data of another program is in the way;
+//   - [ErrNoQuorum]: too few nodes answered;
+//   - [ErrDeadlock]: the caller holds the lock;
+//   - the errors of [Reentrant] and [TokenSource].
 //
-// The errors, all with the lock's name ([LockError]):
-//   - [ErrTaken]: others hold too many nodes for a majority. Data of another program that has a TTL counts too. If keys
-//     without a TTL ([nodeerr.ErrNoExpiry]) alone prevent a majority, nobody may ever release them, and the log says so
-//     ([WithLogger]);
-//   - [ErrForeign]: data of another program that has no TTL is on too many nodes for a majority, so that nobody can
-//     take the lock;
-//   - [ErrNoQuorum]: too few nodes answered. These three come in a [*QuorumError] with every node's reason. They are
-//     joined with ctx.Err() if ctx ended while nodes were asked;
-//   - ctx.Err(): ctx had ended before the call, and no node was asked;
-//   - [ErrDeadlock]: the caller already holds the lock, and no node was asked. With [Reentrant] TryLock returns another
-//     handle on the lock instead, or the error of the [Lock.Extend] that this involves;
-//   - [ErrInvalid]: the name or an option is out of range, or TryLock has no use for an option ([MaxWait],
-//     [MaxOutage]). A name has from 1 to 512 bytes and no control characters. It must not make a key that begins with
-//     quorumlock:since: or has the form {...}:fence, {...}:sharers, {...}:wanted or {...}:slots;
-//   - the error of a [TokenSource];
-//   - [ErrClosed]: the Locker has been closed.
-//
-// If several of them apply, TryLock returns the first in this order: ErrInvalid, ErrClosed, ErrDeadlock, ctx.Err().
-// Only an ErrInvalid because TryLock has no use for MaxWait or MaxOutage comes after ErrClosed.
-//
-// After an error the call leaves no lock on a node that answers. A node that does not answer is cleaned up when it is
-// back, or by the TTL. The releases may still be under way when TryLock returns. So a program that exits calls Close
-// first; otherwise keys may stay until their TTL is over.
-//
-// ctx limits only the acquire. Its end does not affect a lock that is held.
+// After an error keys are released in the background: call Close before the program exits.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return l.take(ctx, name, opts, true)
 }
 
-// Lock waits for the lock of a name: it repeats TryLock until it holds the lock. A holder, a failing node or a missing
-// majority costs time and is not an error.
+// Lock waits until it holds the lock of a name. A holder, or a majority that does not answer, is no error. [MaxWait],
+// [MaxOutage] and ctx end the wait.
 //
-// The prefix and the name together are a Redis key. It must not be the key of a program's data, because nobody ever
-// unlocks that. If data without a TTL is on too many nodes for a majority, Lock returns [ErrForeign] at once. But a
-// short string without a TTL may be the lock of a client that uses SETNX. So Lock waits for it, and says so in the log
-// ([WithLogger]).
+// Calls of one Locker get the lock in the order in which they came. Processes take turns, without a guaranteed order. A
+// waiter wakes at the release, or polls where servers announce no changes ([WithBackoff]).
 //
-// Calls of one Locker that wait for one name get the lock in the order in which they came. One of them at a time asks
-// the nodes; calls with [Shared] or with [Slots] do not wait for each other. Processes take turns of up to six locks if
-// the servers permit Pub/Sub and CLIENT TRACKING. They do so in the order in which the holder hears that they wait. A
-// Locker hears it from its first wait or renewal on. If the holder does not hear it, chance decides. Other clients may
-// get the lock in between at any time.
-//
-// If the servers announce changes (CLIENT TRACKING), a waiter costs nothing while the lock is held. It wakes when any
-// client releases the lock, and tries at the end of the holder's TTL in any case. Without announcements it polls as
-// [WithBackoff] says. Clients of other libraries may take the lock again and again without a pause. Against them a
-// waiter polls as they do, with up to 32 rounds in a row between its pauses.
-//
-// When ctx ends, the error matches both ctx.Err() and the reason of the last round that came to an end. The reason is
-// ErrTaken or ErrNoQuorum, in its *QuorumError. If no round came to an end, it is ErrTaken if the nodes show that
-// others hold the lock. After [MaxWait] the error is the QuorumError alone, because no context has ended. If the lock
-// was granted before ctx ended, Lock returns it.
-//
-// Some faults do not end by themselves. If nodes with such faults leave no majority, Lock returns ErrNoQuorum with the
-// nodes' reasons:
-//   - at once, if the nodes were closed (pool.Node.Close);
-//   - at once, if no majority has ever answered this Locker, and a fault does not pass. Such a server is no Redis, is
-//     too old, is a Sentinel, or votes for another node already. Or it answers with an error such as NOAUTH, NOPERM or
-//     MOVED;
-//   - after 10 s, if no majority has ever answered this Locker, and the fault may pass. Examples are TLS that fails,
-//     READONLY, or a server that closes each connection.
-//
-// Once a majority has answered, of these faults only closed nodes end the wait. The others are then an outage like any
-// other, for example while a password is changed. docs/operations.md has the list.
-//
-// The other errors are the same as for TryLock.
+// Lock returns the errors of [Locker.TryLock], and:
+//   - [ErrTaken] or [ErrNoQuorum], the last reason, after MaxWait; joined with ctx.Err() if ctx ended;
+//   - [ErrNoQuorum], at once, if nodes were closed. Until a majority has answered once, also at once for error replies
+//     such as NOAUTH, and after 10 s for faults such as TLS
+//     (https://github.com/quorumlock/quorumlock/blob/main/docs/failures.md).
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return l.take(ctx, name, opts, false)
 }

@@ -7,36 +7,16 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// Attach returns a handle on a lock whose token is known, for example a lock of another process. The handle can extend
-// the lock, release it, or renew it with [RenewFor]. The lock may be of any kind: [Lock.Kind] returns it. The options
-// are [TTL], for which renewals ask, RenewFor and [Grace]. Any other option is [ErrInvalid].
+// Attach returns a handle on a lock of any kind by its token, for example from [Lock.Detach] in another process. It
+// changes nothing on the nodes. The validity is what a majority has left, less the [Grace]. Fence is 0 unless a
+// majority has the same one. The options are [TTL] for renewals, [RenewFor] and Grace.
 //
-// Attach asks the nodes and changes nothing. It asks a node that has shared locks or slots a second time, whether the
-// token is among them. It waits for the node timeout at most each time. A lock with a slot counts only on nodes where
-// it has one, and keeps it. A replica counts as a node that did not answer, and so does a server that still loads its
-// data.
+// Attach in one process at a time, and only to a lock that nobody has released. Otherwise two may hold it, which Attach
+// cannot notice (https://github.com/quorumlock/quorumlock/blob/main/docs/recipes.md).
 //
-// The Lock has the validity that a majority of the nodes has left, less the Grace. So a lock that is attached only to
-// be released may need Grace(0). If the key has no TTL, the validity is that of the longest TTL ([WithMaxTTL]). The
-// Lock has a fencing token if a majority holds the same one.
-//
-// Call [Lock.Detach] on the previous handle first, unless its process is gone. Otherwise there are two handles on one
-// lock, and Err of both is nil. If one of them is unlocked, the other does not notice that before its deadline or its
-// next extension. Each may extend a lock that the other has released. Attach cannot prevent that, not even in one
-// process.
-//
-// A node that has restarted with an older copy of its data shows locks that were released since, and Attach would
-// accept them. So attach only with the token of a lock that nobody has released.
-//
-// The errors in a [*QuorumError], joined with ctx.Err() if ctx ended first:
-//   - [ErrNotHeld]: no majority can hold the token, also because data of another program is there; or no validity is
-//     left;
-//   - [ErrNoQuorum]: too few nodes answered, or a majority holds the token with different fencing tokens or slots.
-//
-// The errors in a [*LockError]:
-//   - [ErrInvalid]: the name or an option is out of range, Attach has no use for an option, or the token is empty;
-//   - ctx.Err() alone: ctx had ended before the call;
-//   - [ErrClosed]: the Locker has been closed.
+// The errors, in a [*QuorumError]:
+//   - [ErrNotHeld]: no majority can hold the token, or no validity is left;
+//   - [ErrNoQuorum]: too few nodes answered, or they have different fencing tokens or slots.
 func (l *Locker) Attach(ctx context.Context, name string, token Token, opts ...LockOption) (lock *Lock, err error) {
 	var req request
 	if err := l.begin(&req, event.OpAttach, name, opts); err != nil {
@@ -73,23 +53,16 @@ func (l *Locker) Attach(ctx context.Context, name string, token Token, opts ...L
 	return l.handleOf(g, e.AdoptLocked(&g.Held, id, lease)), nil
 }
 
-// Detach ends the lock for this process without releasing it, and returns its token. The key stays on the nodes until
-// its TTL is over. Another process can get the lock with [Locker.Attach] and the token. For this handle the lock is
-// over, as if it had been released. This Locker no longer extends or releases it.
+// Detach ends the lock for this process without a release, and returns the token for [Locker.Attach]. The key stays
+// until its TTL ends. This handle is over, as after an Unlock.
 //
-// Detach waits for the outcome of an extension that is under way. It also waits for the nodes that have not answered
-// the acquire, for the node timeout at most. Attach would not find the keys that they set later. If ctx has ended
-// before the call, Detach ignores that. Calls of this Locker that wait for the lock wake at its release, like calls of
-// other processes.
+// Detach waits for an extension that is under way, and for answers to the acquire, for the node timeout at most. A ctx
+// that has ended before is ignored. After an error the lock is as before:
+//   - [ErrReleased], [ErrLost]: the lock was over;
+//   - [ErrInvalid]: other handles hold it too ([Reentrant]);
+//   - ctx.Err(): ctx ended.
 //
-// If the last extension or renewal has failed with [ErrNoQuorum], a majority of the nodes may still set or keep the key
-// later. They keep it for the TTL of that extension. Then nobody holds the lock, but others wait. To prevent that, call
-// [Lock.Extend] before Detach until it returns nil (docs/recipes.md).
-//
-// The errors, after which the lock is unchanged:
-//   - [ErrReleased], [ErrLost]: the lock was over before;
-//   - [ErrInvalid]: other handles hold the lock too ([Reentrant]), so that it cannot be detached;
-//   - ctx.Err(): ctx ended during the call.
+// After a failed renewal call Extend first: otherwise nodes may set the key again later, for one TTL.
 func (l *Lock) Detach(ctx context.Context) (token Token, err error) {
 	over, ctx := l.Done(), living(ctx)
 	for {

@@ -9,38 +9,25 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// Do runs fn while it holds the lock of a name. It waits for the lock like [Locker.Lock], renews it while fn runs
-// ([RenewFor]), and releases it when fn returns or panics. A panic goes on afterwards. RenewFor limits the renewals,
-// [MaxWait] and [MaxOutage] limit the wait. The release may take the node timeout.
+// Do runs fn while it holds the lock of a name. It waits for the lock like [Locker.Lock], renews it while fn runs, and
+// releases it when fn returns or panics. [MaxWait] and [MaxOutage] limit the wait, [RenewFor] the renewals.
 //
-// The context passed to fn is a child of ctx. It is cancelled when the lock is over. Its [context.Cause] is then
-// a loss ([ErrLost]) or, after an Unlock by fn, [ErrReleased]. fn has to stop then. fn also has to stop when ctx
-// ends, but until it returns the lock is renewed.
+// The context of fn ends with ctx and with the lock. Its [context.Cause] is then [ErrLost], [ErrReleased] after an
+// Unlock by fn, or [ErrClosed] after [Locker.Close]. fn has to stop; until it returns the lock is renewed.
 //
-// Do returns fn's error. If the lock was lost, Do returns the loss too, because fn may have run beside another holder.
-// The loss is [ErrExpired] or [ErrGone]. Do adds no loss if fn's error already reports the loss of this lock. It adds
-// no ErrExpired if fn returned within the [Grace]. nil means that the lock was held until fn had returned, or until fn
-// had released or detached it. Unless it was detached, its release was sent.
+// Do returns the error of fn. If the lock was lost, the error also matches ErrLost: fn may have run beside another
+// holder. nil means that the lock was held until fn returned or released it. If fn did not run, the error is that of
+// Lock, and [ErrNotRun].
 //
-// If fn has not run, the error is that of Lock, and it also matches [ErrNotRun]. If fn has run, the error never matches
-// ErrNotRun, even if fn returned the ErrNotRun of another Do. A nil fn is [ErrInvalid].
-//
-// If the release at the end is not confirmed ([ErrNoQuorum]), Do logs that and does not return it. The lock was held
-// until then, and the nodes send the release again when their servers are back. They do not send it again if the
-// servers have refused it, for example for want of a permission. The same goes for nodes that were closed, by
-// pool.Node.Close, or by [Locker.Close] of a Locker that [Open] made. If such nodes leave no majority, Do returns the
-// ErrNoQuorum of the release. It comes with the nodes' reasons, such as nodeerr.ErrClosed or a nodeerr.ServerError. The
-// lock then stays until its TTL is over.
-//
-// [Locker.Close] ends the context of fn with [ErrClosed] as its cause, and does not wait for fn. The lock is renewed
-// until fn has returned. Otherwise another function might run beside it.
+// A release that is not confirmed is logged and sent again. If servers refused it, or nodes were closed, Do returns
+// [ErrNoQuorum], and the key stays until its TTL.
 func (l *Locker) Do(
 	ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {
 	return l.do(ctx, name, fn, opts, false)
 }
 
-// TryDo runs fn like [Locker.Do], but takes the lock like [Locker.TryLock]: it does not wait for a holder.
+// TryDo runs fn like [Locker.Do], but takes the lock like [Locker.TryLock], without a wait.
 func (l *Locker) TryDo(
 	ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {
@@ -63,15 +50,15 @@ func (l *Locker) do(
 	}, func(ctx context.Context, locks *Locks) error { return fn(ctx, locks.locks[0]) })
 }
 
-// DoAll runs fn like [Locker.Do], with the locks of several names, which it takes like [Locker.LockAll]. The context of
-// fn ends when the first of the locks is over. DoAll returns the loss of each lock that was lost.
+// DoAll runs fn like [Locker.Do], with the locks of several names, as [Locker.LockAll] takes them. The context of fn
+// ends with the first of them. The error has the loss of each lock.
 func (l *Locker) DoAll(
 	ctx context.Context, names []string, fn func(ctx context.Context, locks *Locks) error, opts ...LockOption,
 ) error {
 	return l.doAll(ctx, names, fn, opts, false)
 }
 
-// TryDoAll runs fn like [Locker.DoAll], but takes the locks like [Locker.TryLockAll]: it does not wait for a holder.
+// TryDoAll runs fn like [Locker.DoAll], but takes the locks like [Locker.TryLockAll], without a wait.
 func (l *Locker) TryDoAll(
 	ctx context.Context, names []string, fn func(ctx context.Context, locks *Locks) error, opts ...LockOption,
 ) error {

@@ -8,22 +8,15 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// Extend gives the lock a TTL of ttl from now. It succeeds only if a majority confirms that before the current
-// deadline. It never shortens the lock: if the lock lasts longer already, success leaves the deadline where it is.
-// Extends of one lock run one after the other.
+// Extend gives the lock a TTL of ttl from now, if a majority confirms that before the deadline. It never shortens the
+// lock. The range is that of [TTL], and at least twice the [Grace].
 //
-// On a node that does not hold the lock, because it has restarted or could not be reached, Extend re-creates the key.
-// Such a node does not count for the majority at first, and neither does a node that did not answer the acquire in
-// time. It counts when another extension has succeeded that began after the answer of the node was there.
+// Extend sets the key again on nodes that lost it. They count again after the next extension that succeeds.
 //
-// ttl is checked like that of [TTL], and must not be below twice the [Grace]. On failure the deadline stays. Nodes that
-// accepted the longer TTL keep the key until the lock is over. Then it is released there. The errors:
-//   - [ErrNoQuorum] in a [*QuorumError]: too few nodes answered in time. While validity is left, try again;
-//   - [ErrGone] in a QuorumError: the nodes that still hold the lock are no majority, so it is over;
-//   - [ErrLost], [ErrReleased]: the lock was over before, or ended during the call;
-//   - ctx.Err(): ctx ended first. It is joined with the ErrNoQuorum of that moment if nodes were asked;
-//   - [ErrInvalid]: ttl is out of range;
-//   - [ErrClosed]: the Locker has been closed.
+// On failure the deadline stays, though some nodes may keep the key until the lock is over. The errors:
+//   - [ErrNoQuorum] in a [*QuorumError]: too few nodes answered. While validity is left, try again;
+//   - [ErrGone]: too few nodes still hold the lock, so it is over;
+//   - [ErrExpired], [ErrReleased]: the lock was over.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	h, locker := l.held, l.locker
 	ttl, err = locker.checkTTL(ttl, h.First.Want.Grace)

@@ -9,8 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// Lock is a handle on a lock that was acquired. [Reentrant] makes further handles on the same lock. It is safe for
-// concurrent use.
+// Lock is a handle on a lock that was acquired. It is safe for concurrent use.
 type Lock struct {
 	locker *Locker
 	held   *engine.Held
@@ -23,12 +22,8 @@ type Lock struct {
 // Name returns the name of the lock, without the key prefix.
 func (l *Lock) Name() string { return l.locker.nameOf(l.held.Name.Key()) }
 
-// Token returns the token of this lock. No other lock of the name has the same one, unless a [TokenSource] repeats it.
-// The nodes hold it under the lock's key: the token alone, or with [WithFencing] token|number. It is not the fencing
-// token, which is the number: see Fence.
-//
-// With [WithLocalHandoff] a lock may pass from holder to holder with its token. Token returns "" for such a lock:
-// another process that used the token would meet a later holder. [Lock.Detach] returns the token.
+// Token returns the token of the lock, for [Locker.Attach]. It is "" if the lock may be handed off
+// ([WithLocalHandoff]): then [Lock.Detach] returns it.
 func (l *Lock) Token() Token {
 	if l.held.Lease.HandsOff() {
 		return ""
@@ -36,17 +31,15 @@ func (l *Lock) Token() Token {
 	return Token(l.held.Lease.ID().Token)
 }
 
-// Fence returns the lock's fencing token, a number from 1 to below 2^53. It is higher than the number of every earlier
-// holder, and lower than the number of every later one, if all of them use [WithFencing]. It is 0 without WithFencing,
-// and for [Shared] and [Slots]. The protected resource must reject a fencing token that is lower than the highest it
-// has accepted, see package redlock/fence.
+// Fence returns the fencing token, from 1 to below 2^53. It is higher than that of every earlier holder, if all use
+// [WithFencing]. It is 0 without WithFencing, and for [Shared] and [Slots]. See package fence.
 func (l *Lock) Fence() uint64 {
 	l.held.Enter()
 	defer l.held.Exit()
 	return l.holder.Fence
 }
 
-// Remaining returns the validity: the time until the deadline. 0 means that the lock is over.
+// Remaining returns the validity. 0 means that the lock is over.
 func (l *Lock) Remaining() time.Duration {
 	h := l.held
 	h.Enter()
@@ -58,12 +51,9 @@ func (l *Lock) Remaining() time.Duration {
 	return h.Lease.Remaining(now)
 }
 
-// Err returns nil while the lock is held. Then it returns [ErrReleased], [ErrExpired] or [ErrGone], whichever came
-// first, in a [*LockError] with the lock's name. Later calls return the same error. Err asks no node: after a loss it
-// returns nil until the Locker notices the loss.
-//
-// If the last extension or renewal before a loss failed, the error says so. errors.As finds its [*QuorumError], and
-// errors.Is finds the reasons of the nodes, but not ErrNoQuorum.
+// Err returns nil while the lock is held, and then always [ErrReleased], [ErrExpired] or [ErrGone], the one that came
+// first, in a [*LockError]. Err asks no node: it is nil until the Locker notices a loss. If renewals had failed, the
+// error has the [*QuorumError] of the last one.
 func (l *Lock) Err() error {
 	h := l.held
 	h.Enter()
@@ -83,15 +73,12 @@ func (l *Lock) ending() quorum.Ending {
 	return ending
 }
 
-// Done returns a channel that is closed when the lock is released, lost or expired. At the deadline it is closed even
-// if every node hangs. If the nodes lose the lock before, it is closed when they announce that ([RenewFor]), or by
-// the next renewal or Extend. After the machine was suspended Done may be closed late, but Err and Remaining are right
-// at once.
+// Done returns a channel that is closed when the lock is over, at the deadline even if all nodes hang. [RenewFor] says
+// when an earlier loss is noticed. After the machine was suspended Done may be late; Err is right.
 func (l *Lock) Done() <-chan struct{} { return l.held.Context(&l.hold).Done() }
 
-// Context returns a child of parent that is cancelled when Done is closed, with the error of Err as its cause. The
-// CancelFunc frees the resources of the context. It does not release the lock. A call with this context may take the
-// lock again ([Reentrant]).
+// Context returns a child of parent that is cancelled when the lock is over, with Err as its cause. The CancelFunc does
+// not release the lock. A call with this context is one of the holder ([Reentrant]).
 func (l *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	outer, _ := parent.Value(contextLockKey{}).(*contextLock)
 	ctx, cancel := context.WithCancelCause(context.WithValue(parent, contextLockKey{}, &contextLock{l, outer}))

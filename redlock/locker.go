@@ -14,8 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// Locker is a client that takes locks on N nodes. Make one with [Open] or [New]. It is safe for concurrent use, and a
-// program needs one for each set of nodes.
+// Locker takes locks on N nodes. Make one with [Open] or [New] for each set of nodes. It is safe for concurrent use.
 type Locker struct {
 	config
 	engine *engine.Engine
@@ -28,9 +27,9 @@ type Locker struct {
 	faults   faults
 }
 
-// Open makes a Locker over nodes of its own, one for each URL. [Locker.Close] closes them. The URLs are as for
-// [pool.Open], such as redis://host:6379, and so are options of package pool. The nodes connect on first use. Open
-// returns the errors of pool.Open and of [New].
+// Open makes a Locker over nodes of its own, one for each URL, such as redis://host:6379 (see [pool.Open]). It takes
+// options of package pool too. No server is asked: nodes connect on first use. Open returns the errors of pool.Open and
+// [New].
 func Open(urls []string, opts ...Option) (*Locker, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -44,14 +43,9 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 	return newLocker(nodes, c) // no node is connected yet, so none has to be closed after an error
 }
 
-// New makes a Locker over nodes. A lock needs len(nodes)/2 + 1 of them. An odd number is best: four nodes do not
-// tolerate more failures than three, and votes split more often.
-//
-// The nodes stay the caller's. Several Lockers may share them, and the caller closes them after the Lockers.
-//
-// New returns [ErrInvalid] for no node, a nil node, two nodes with the same address, a nil option, an option out of
-// range, or an option of package pool. Two addresses of the same server are found when both are connected: the second
-// vote of that server is then refused ([nodeerr.ErrSameServer]).
+// New makes a Locker over nodes of package pool, which the caller closes after it. Several Lockers may share them. A
+// lock needs len(nodes)/2 + 1 of them; an odd number is best. The error is [ErrInvalid]: no node, a nil node, one
+// address twice, or a wrong option.
 func New(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -101,21 +95,14 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	return l, nil
 }
 
-// Close ends the Locker. Calls that wait return [ErrClosed], and so does every later call of the Locker and of
-// Lock.Extend. Close ends renewals. It returns when nothing of the Locker runs, releases included, except for functions
-// of Do and TryDo. That takes the node timeout at most, and a second more for an Observer that blocks. The error is
-// always nil.
+// Close ends the Locker. Calls that wait, and all later ones, return [ErrClosed]. Close takes the node timeout at most,
+// and a second more if an Observer blocks. The error is always nil.
 //
-// Closing twice is fine. A function of Do may call Close, and so may an Observer. A [TokenSource] and the Enabled of a
-// log handler must not: Close waits for the call that asks them.
+// The contexts of functions of Do end. Each lock is renewed until its function returns, and then released. Close does
+// not wait for that: see [Locker.Shutdown].
 //
-// The contexts of the functions of Do end, with ErrClosed as their cause. Close does not wait for functions that run.
-// Until a function returns, its lock is renewed, so that nobody else holds it. Then the lock is released.
-// [Locker.Shutdown] is Close for a program that waits for these functions.
-//
-// Other locks stay held until their deadline, or until their Unlock: call Unlock before Close. Nodes given to [New]
-// stay open, so that Unlock still works. Close them when Do has returned. Nodes made by [Open] are closed when the last
-// function has returned. From then on Unlock returns [ErrNoQuorum], and the key stays for its TTL.
+// Other locks stay held until their deadline or Unlock. Call Unlock before Close, because nodes of [Open] are closed
+// too, and keys then stay for their TTL. Nodes given to [New] stay open. A [TokenSource] must not call Close.
 func (l *Locker) Close() error {
 	l.engine.Close()
 	l.events.emit(closing{})
@@ -123,15 +110,9 @@ func (l *Locker) Close() error {
 	return nil
 }
 
-// Shutdown closes the Locker like [Locker.Close]. It also waits until the last function of Do and TryDo has returned,
-// its lock has been released, and nodes that [Open] made are closed. If ctx ends first, the error is ctx.Err(), and
-// functions that still run go on. Locks that were taken without Do stay held, as after Close.
-//
-// A function of Do must not wait for itself. If ctx is the context of a function that runs, or a child of it, Shutdown
-// closes the Locker like Close and returns [ErrDeadlock]. With any other context, such as context.Background, a
-// function that calls Shutdown waits until that context ends. Let it call Close instead, which does not wait for
-// functions, or let another goroutine call Shutdown. An Observer may call Shutdown, which waits a second at most for
-// that Observer.
+// Shutdown is [Locker.Close], and waits until the functions of Do have returned and their locks are released. If ctx
+// ends first, the error is ctx.Err(), and functions go on. A function of Do calls Close instead: with its own context,
+// Shutdown closes the Locker and returns [ErrDeadlock].
 func (l *Locker) Shutdown(ctx context.Context) error {
 	closed := make(chan struct{})
 	go func() {

@@ -11,8 +11,8 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// Locks is the set of locks of several names that were acquired together ([Locker.LockAll]). It is held while each of
-// the locks is held. It is safe for concurrent use.
+// Locks are the locks of several names that were acquired together ([Locker.LockAll]). They are held while each of them
+// is. They are safe for concurrent use.
 type Locks struct {
 	locks []*Lock // in the order of the names
 
@@ -31,7 +31,7 @@ func (l *Locks) at(i int) *Lock {
 	return l.locks[i]
 }
 
-// Names returns the names of the locks, sorted and without the key prefix.
+// Names returns the names, sorted and without the prefix.
 func (l *Locks) Names() []string {
 	names := make([]string, len(l.locks))
 	for i, lock := range l.locks {
@@ -40,8 +40,7 @@ func (l *Locks) Names() []string {
 	return names
 }
 
-// Get returns the lock of a name, with its token and fencing token. It returns nil if there is no lock of the name.
-// The Unlock, Detach or loss of one lock ends the Locks, but the other locks stay held until Unlock.
+// Get returns the lock of a name, or nil. If one lock ends, the Locks are over, and the others stay held until Unlock.
 func (l *Locks) Get(name string) *Lock {
 	i := slices.IndexFunc(l.locks, func(lock *Lock) bool { return lock.Name() == name })
 	if i < 0 {
@@ -50,8 +49,7 @@ func (l *Locks) Get(name string) *Lock {
 	return l.locks[i]
 }
 
-// Err returns nil while all locks are held. Then it returns the error of one that is over, with its name: see
-// [Lock.Err]. Later calls return the same error.
+// Err returns nil while all locks are held, and then the [Lock.Err] of one that is over.
 func (l *Locks) Err() error {
 	for i := 0; i < len(l.locks) && l.err.Load() == nil; i++ {
 		if err := l.locks[i].Err(); err != nil {
@@ -64,7 +62,7 @@ func (l *Locks) Err() error {
 	return nil
 }
 
-// Remaining returns the validity: the shortest of all the locks. 0 means that one of them is over.
+// Remaining returns the shortest validity. 0 means that a lock is over.
 func (l *Locks) Remaining() time.Duration {
 	least := NoLimit
 	for _, lock := range l.locks {
@@ -73,7 +71,7 @@ func (l *Locks) Remaining() time.Duration {
 	return least
 }
 
-// Done returns a channel that is closed when the first of the locks is over: see [Lock.Done].
+// Done returns a channel that is closed when the first of the locks is over.
 func (l *Locks) Done() <-chan struct{} {
 	l.asked.Do(func() {
 		l.done = make(chan struct{})
@@ -85,9 +83,7 @@ func (l *Locks) Done() <-chan struct{} {
 	return l.done
 }
 
-// Context returns a child of parent that is cancelled when Done is closed, with the error of Err as its cause. A call
-// with this context holds all of the names ([Reentrant]). The CancelFunc frees the resources of the context. It does
-// not release the locks.
+// Context is [Lock.Context] for all of the names.
 func (l *Locks) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancels := parent, make([]context.CancelFunc, len(l.locks))
 	for i, lock := range l.locks {
@@ -100,15 +96,14 @@ func (l *Locks) Context(parent context.Context) (context.Context, context.Cancel
 	}
 }
 
-// Extend calls [Lock.Extend] on all locks at the same time. It returns the first error in the order of the names, but
-// [ErrReleased] only if there is no other. After an error some of the locks may have been extended.
+// Extend calls [Lock.Extend] on all locks at once. It returns the first error in the order of the names, ErrReleased
+// last. After an error some may have been extended.
 func (l *Locks) Extend(ctx context.Context, ttl time.Duration) error {
 	return first(l.each(func(lock *Lock) error { return lock.Extend(ctx, ttl) }))
 }
 
-// Unlock calls [Lock.Unlock] on all locks at the same time, and goes on if some of them fail. It returns the first
-// error in the order of the names, but [ErrReleased], which is no loss, only if there is no other. Unlock of a nil
-// Locks is [ErrInvalid].
+// Unlock calls [Lock.Unlock] on all locks at once, and goes on if some fail. It returns the first error in the order of
+// the names, ErrReleased last. Unlock of nil Locks is [ErrInvalid].
 func (l *Locks) Unlock(ctx context.Context) error {
 	if l == nil {
 		return failed(event.OpUnlock, "", noLock)

@@ -11,36 +11,22 @@ import (
 // meanwhile.
 const maxTogether = 64
 
-// TryLockAll is [Locker.TryLock] for several names: the caller gets the locks of all of them, or none. Each node grants
-// all names in one step or refuses all, in one round trip, and a majority must grant all. From then on the locks are
-// held like locks that were taken one by one. [Locks.Unlock] releases them. A round that other callers may have split
-// is repeated as in TryLock.
+// TryLockAll is [Locker.TryLock] for 1 to 64 different names, in any order: all or none. A node grants all names in one
+// step. Each is then a lock of its own, with its own fencing token.
 //
-// names has from 1 to 64 names, in any order, each once. The options hold for each of the locks. With [WithFencing]
-// each lock has a fencing token of its own. [Reentrant], [Shared] and [Slots] are [ErrInvalid]. If the caller already
-// holds one of the names, the error is [ErrDeadlock].
-//
-// The errors are the same as for TryLock. In a [*QuorumError] Names has the names that others hold. In a Redis Cluster,
-// and in servers like it, the names need a common hash tag. Otherwise the servers refuse the command (CROSSSLOT).
+// It returns the errors of TryLock. Names in the [*QuorumError] are the names that others hold. [Reentrant], [Shared]
+// and [Slots] are [ErrInvalid].
 func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOption) (*Locks, error) {
 	return l.takeAll(ctx, names, opts, true)
 }
 
-// LockAll repeats TryLockAll until it holds the locks, as [Locker.Lock] repeats TryLock. Other calls may take the same
-// names at the same time, in another order or one by one.
+// LockAll waits like [Locker.Lock] until it holds the locks of all names, given in any order.
 //
-// LockAll waits for one name at a time, and has its turn there like a call of Lock. At first it holds nothing while it
-// waits: on each turn it tries all names. Busy names may then be taken again and again, so after four such turns it
-// goes on in the order of the names. It takes the free ones, and holds and renews them while it waits for the next. It
-// does so only while that name changes hands. Otherwise it gives all locks back, and keeps its place in the line: at
-// once if the name never changed hands, and after a few of its usual holds if it did, but after a quarter of the TTL or
-// 5 s at most. So other calls get on, and calls that keep each other's names do not wait for ever.
+// While it waits, LockAll holds nothing. If others keep getting in between, it takes the locks one by one, in order,
+// after four attempts. It gives them back after a quarter of the TTL or 5 s at most. If holders keep each name for
+// longer, use a longer TTL, or one name for all.
 //
-// If each holder keeps a name for longer than a quarter of the TTL, only chance leads to the locks of several such
-// names. Then use a longer TTL, or one name for all.
-//
-// The errors are the same as for Lock and TryLockAll. If LockAll went on in order, [RenewFor] counts from when it has
-// all locks.
+// It returns the errors of Lock and [Locker.TryLockAll].
 func (l *Locker) LockAll(ctx context.Context, names []string, opts ...LockOption) (*Locks, error) {
 	return l.takeAll(ctx, names, opts, false)
 }

@@ -10,35 +10,18 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// Unlock releases the lock. It sends the release to every node that may hold the lock. It waits for the outcome, for
-// the node timeout at most. While servers are silent, calls one after the other wait for that time once, not each.
+// Unlock releases the lock. It waits for the node timeout at most. A ctx that has ended before the call is ignored, so
+// "defer lock.Unlock(ctx)" is right. If ctx ends later, Unlock returns, and the release goes on.
 //
-// If ctx has ended before the call, Unlock ignores that, so "defer lock.Unlock(ctx)" is right. If ctx ends later,
-// Unlock returns, and the release goes on. A ctx of Lock.Context ends with the Unlock; that end does not stop the wait.
+//	nil           a majority held the lock until now, or another handle still holds it
+//	ErrLost       it was lost (ErrExpired, ErrGone): the work may have overlapped with another holder's
+//	ErrReleased   this handle has been unlocked before
+//	ErrNoQuorum   unknown: too few nodes answered, or ctx ended (then with ctx.Err())
+//	ErrInvalid    the Lock is nil
 //
-// If there are several handles on the lock ([Reentrant]), each of them but the last only ends its own hold. With
-// [WithLocalHandoff] the lock may go to a waiter of this Locker instead. Then no node is asked, and nil means that the
-// lock had validity left.
-//
-//	result                     means
-//	nil                        a majority held the lock until now and has deleted it; or another handle still holds it
-//	ErrLost                    the lock was lost: the protected work may have overlapped with another holder's. The error
-//	                           is ErrExpired, or ErrGone if the nodes no longer held the lock before that
-//	ErrReleased                this handle has been unlocked before, or another call is doing so; no node was asked
-//	ErrNoQuorum                unknown, because too few nodes answered
-//	ErrNoQuorum and ctx.Err()  unknown, because ctx ended during the call
-//
-// nil is possible even if Err is ErrExpired. The nodes keep the key for a little longer than the deadline, and with
-// [Grace] for that time more.
-//
-// An ErrGone that only the release found, and [ErrNoQuorum], come in a [*QuorumError].
-//
-// After ErrNoQuorum the releases are sent again when the nodes are back, but not to a node whose server refused its
-// release (nodeerr.ServerError). The key ends at its TTL at the latest. Unlock may be called again. If the nodes do not
-// hold the lock then, its error is [ErrNotHeld] alone: the first call may have released it.
-//
-// Whatever the result, the lock is over for this handle. Another holder's key is never deleted. Unlock of a nil Lock is
-// [ErrInvalid]: a deferred Unlock before the check of the error of Lock does not hide that error.
+// In each case the lock is over for this handle. After ErrNoQuorum the release is sent again when nodes are back,
+// except to servers that refused it; the key ends at its TTL at the latest. A second call may return [ErrNotHeld]
+// alone, if the first released the lock.
 func (l *Lock) Unlock(ctx context.Context) (err error) {
 	if l == nil {
 		return failed(event.OpUnlock, "", noLock)
