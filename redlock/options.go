@@ -20,8 +20,7 @@ const (
 	maxDrift = 0.5
 )
 
-// Option is a setting of a Locker. [New] and [Open] return [ErrInvalid] for an option that is out of range. Each
-// [LockOption] is an Option too. For Open so is each [pool.Option], such as pool.WithTimeout.
+// Option is a setting of a Locker. Each LockOption is one, and for [Open] each option of package pool.
 type Option interface{ LockerOption(sealed.Type) }
 
 type config struct {
@@ -108,95 +107,57 @@ func (c *config) check() error {
 	return checkText("key prefix", c.prefix)
 }
 
-// WithMaxTTL sets the longest TTL that a lock may have, at least 1 ms. The default is 24 h. The lock of a holder that
-// died stays for its whole TTL, so a longer TTL is more likely a mistake. If nodes have a shorter restart guard
-// ([pool.WithRestartGuard]), that is the limit.
+// WithMaxTTL sets the longest TTL of a lock: 24 h by default, at least 1 ms. A shorter [pool.WithRestartGuard] limits
+// it too.
 func WithMaxTTL(ttl time.Duration) Option {
 	return option(func(c *config) { c.maxTTL = ttl })
 }
 
-// WithDrift sets the allowance for clocks that run at different rates: factor x TTL + floor is subtracted from the
-// validity of each lock. The defaults are 0.01 and 2 ms. factor must be from 0 to 0.5, and floor at least 0; if both
-// are 0, there is no allowance. The allowance must leave more than a third of each [TTL], because a lock is renewed
-// after a third of its TTL.
+// WithDrift sets the allowance for clocks that run at different rates: factor x TTL + floor is subtracted from each
+// validity. The default is 0.01 and 2 ms. factor is from 0 to 0.5, floor at least 0. Drift and Grace must leave more
+// than a third of each TTL.
 func WithDrift(factor float64, floor time.Duration) Option {
 	return option(func(c *config) { c.settings.Drift = quorum.Drift{Factor: factor, Floor: floor} })
 }
 
-// WithKeyPrefix sets the prefix of the Redis keys: the key of a lock is the prefix followed by the name. By default
-// there is none, and the name itself is the key. Then it must not be the name of a program's data. A prefix that
-// nothing else uses, such as lock:, makes sure of that. The prefix has at most 512 bytes and no control characters.
+// WithKeyPrefix sets the text before the name in the Redis key; "" by default. One that nothing else uses, such as
+// lock:, keeps locks and data apart. It has at most 512 bytes and no control characters.
 func WithKeyPrefix(prefix string) Option {
 	return option(func(c *config) { c.prefix = prefix })
 }
 
-// WithBackoff sets how long Lock pauses between rounds if it cannot know when the lock becomes free. That is so if
-// contenders took the nodes from each other, too few nodes answer, or the servers announce no changes. The pause is
-// random, between a quarter and the whole of a time that doubles from first to most. The defaults are 2 ms and 200 ms.
-// Both must be above zero, and first must not be above most. Choose first well above the round-trip time.
+// WithBackoff sets the pauses of Lock between rounds if it cannot know when the lock becomes free. They are random,
+// from a quarter to the whole of a time that doubles from first (2 ms) to most (200 ms), above zero. Choose first well
+// above the round trip.
 func WithBackoff(first, most time.Duration) Option {
 	return option(func(c *config) { c.settings.Pace.First, c.settings.Pace.Most = first, most })
 }
 
-// WithHeal lets a Locker delete a key that has no TTL, for example one of a SETNX without EXPIRE. When the Locker has
-// seen the key unchanged for the duration after, it deletes the key and logs that at level Warn. The default is 0,
-// which means never: such a key stays taken ([nodeerr.ErrNoExpiry]). Any other value must be at least 1 ms. Choose it
-// far above the time for which anybody may hold the lock. Without [WithKeyPrefix] the option is [ErrInvalid].
-//
-// Lock deletes such a key while it waits. TryLock deletes it too, as long as no call waits. The first call that finds
-// the key unchanged for that time deletes it, and a later call gets the lock. Between calls the Locker remembers some
-// thousand such keys. If a server announces changes, the time begins again there when the connection was lost, or when
-// the server has dropped all keys.
-//
-// Such a key may belong to a client that has left out the TTL on purpose. On a server that does not announce changes, a
-// key that was deleted and set to the same value again looks unchanged. A short string may also be a program's data. So
-// choose a prefix that no data has. A value that cannot be a lock ([nodeerr.ErrForeign]) is never deleted.
+// WithHeal deletes a key without a TTL, such as one of SETNX, that Lock or TryLock has seen unchanged for the duration
+// after, and logs it at Warn. Choose it far above the longest hold of any program, at least 1 ms. The default is 0,
+// never. It needs [WithKeyPrefix], with a prefix that no data has.
 func WithHeal(after time.Duration) Option {
 	return option(func(c *config) { c.settings.Pace.Heal = after })
 }
 
-// WithLocalHandoff lets Unlock hand the lock off to the next call of Lock or Do that waits for it in the same Locker.
-// That happens in memory: it asks no node, and takes some microseconds. The option is for a name that many goroutines
-// of a program want, such as that of the one item on sale.
-//
-// A lock is handed off for max after the nodes granted it, or for a quarter of its validity if that is less. So the
-// next holder gets it with about three quarters of its validity or more. After that the lock is released, and other
-// processes have their turn first, even if the nodes have granted it again meanwhile. The default is 0, which means
-// never. max must not be below zero, and not above a quarter of the Locker's [TTL]. Other processes wait longer, by
-// max.
-//
-// A lock is also released, as without this option, if
-//   - the waiter asked for a longer [TTL], other [Metadata], another [Grace], or a [RenewFor] that is shorter than the
-//     lock may last;
-//   - the lock was extended by more than its TTL ([Lock.Extend]);
-//   - it came from [Locker.Attach], or it or the waiter has a [TokenSource];
-//   - its block of fencing tokens is used up ([WithFencing]). While several calls wait, a round reserves a block: about
-//     one number for every two microseconds that rounds take, and at most 4096. Each holder gets the next number.
-//
-// Each holder has a Lock of its own, and calls of an earlier holder on its Lock have no effect on it. [Lock.Token] is
-// "", because later holders have the same token. [Lock.Detach] returns it. If the lock is lost, the Lock of the present
-// holder ends. The nodes, and so [Locker.Inspect], know one holder: its token and its fencing token stand for the whole
-// block.
+// WithLocalHandoff lets Unlock hand the lock off in memory to a call that waits in the same Locker, for names that many
+// goroutines want. It does so for max after the nodes granted the lock, so other processes wait longer by max. The
+// default is 0, never, and the most a quarter of the TTL
+// (https://github.com/quorumlock/quorumlock/blob/main/docs/recipes.md).
 func WithLocalHandoff(max time.Duration) Option {
 	return option(func(c *config) { c.settings.Pace.Handoff = max })
 }
 
-// WithFencing gives each lock a fencing token, [Lock.Fence]. With it the protected resource can reject the writes of a
-// holder that was paused for too long: see package redlock/fence. It is off by default. Every Locker that takes the
-// lock should use it, because tokens are ordered only among holders that use fencing.
-//
-// It costs no round trip while the counters of the nodes agree, and one more if they do not. That happens in the first
-// round after a node was away. It also happens occasionally while the clock of a node differs from the others by more
-// than a second. Then a call may take up to twice the node timeout.
+// WithFencing gives each lock a number, [Lock.Fence], by which the resource can reject the writes of a paused holder:
+// see package fence. It is off by default. Every Locker that takes the lock should use it. A second round trip is
+// needed when nodes' counters differ, as after one was away.
 func WithFencing() Option {
 	return option(func(c *config) { c.settings.Fencing = true })
 }
 
-// WithFenceTTL sets how long the nodes keep the counter of a name after the end of a lock. The default is two hours,
-// and the minimum is a minute. When the counter has expired, fencing tokens continue from the clocks of the nodes. So d
-// must be above the largest difference between these clocks, by at least 3 s plus twice the node timeout. The default
-// leaves room for a clock that is wrong by an hour, as with daylight-saving time. All Lockers of a name need the
-// option.
+// WithFenceTTL sets how long nodes keep the counter of a name after its last lock: two hours by default, at least a
+// minute, and above the largest difference between the nodes' clocks by 3 s plus twice the node timeout. All Lockers of
+// a name need the option.
 func WithFenceTTL(d time.Duration) Option {
 	return option(func(c *config) { c.settings.Keep = d })
 }
@@ -230,13 +191,8 @@ func WithLogger(logger *slog.Logger) Option {
 	return option(func(c *config) { c.logger, c.noLogger = logger, logger == nil })
 }
 
-// WithObserver adds an [event.Observer], which is notified of the events of the given groups. Without groups it is
-// notified of the groups that its method Groups returns, or of the groups of package event if it has none. A nil
-// Observer, the default, means none. If the option is given several times, each Observer is notified, in that order. A
-// group that does not exist is [ErrInvalid].
-//
-// Events that no Observer wants are not made, except for a few rare ones. If an Observer wants [event.Ends], a timer of
-// the Locker notices the end of each lock.
+// WithObserver notifies an [event.Observer] of groups of events. Without groups its method Groups names them, or they
+// are the groups of package event. The option adds up. A nil Observer is none. A wrong group is [ErrInvalid].
 func WithObserver(observer event.Observer, groups ...event.Group) Option {
 	return option(func(c *config) {
 		if own, has := observer.(interface{ Groups() []event.Group }); has && len(groups) == 0 {
@@ -259,8 +215,8 @@ func WithObserver(observer event.Observer, groups ...event.Group) Option {
 	})
 }
 
-// WithClock sets the clock that leases are measured on. The default is [clock.System]; any other clock is for tests.
-// Programs test with package redlock/redlocktest, which sets it. A nil clock is [ErrInvalid]. The clock is asked under the mutex of a name, so it must not call the Locker or a Lock.
+// WithClock sets the clock of leases, for tests of this library; programs use package redlocktest. The default is
+// [clock.System]; nil is [ErrInvalid].
 func WithClock(lease clock.Clock) Option {
 	return option(func(c *config) { c.settings.Clock = lease })
 }

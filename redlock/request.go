@@ -15,19 +15,13 @@ import (
 
 const maxMetadataBytes = 256
 
-// NoLimit is a duration without end, for [RenewFor], [MaxWait] and [MaxOutage]. As the TTL in a [LockState] it means
-// that the key never expires.
+// NoLimit is a duration without end. As a TTL of a LockState it means that the key never expires.
 const NoLimit time.Duration = math.MaxInt64
 
 const _ = uint64(NoLimit-engine.NoLimit) + uint64(engine.NoLimit-NoLimit) // does not compile unless the two are equal
 
-// LockOption is a setting of one lock. A call returns [ErrInvalid] for an option that is out of range, or that it has
-// no use for.
-//
-// Given to [Open] or [New], a LockOption is the default of the Locker's locks. A call overrides it: MaxWait(NoLimit),
-// MaxOutage(NoLimit), Grace(0), Metadata("") and TokenSource(nil) undo a default. A call ignores a default that it has
-// no use for. Its options are checked together with the defaults, so a call that lowers the TTL may also have to give a
-// Grace. [Shared], [Slots], [Reentrant] and [Owner] are for calls only: for a Locker they are [ErrInvalid].
+// LockOption is a setting of one call, or in [Open] and [New] the default of all calls, which a call overrides.
+// [Shared], [Slots], [Reentrant] and [Owner] are for calls only.
 type LockOption interface {
 	Option
 	applyLock(*request)
