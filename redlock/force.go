@@ -10,33 +10,16 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// ForceUnlock removes a lock from every node, no matter who holds it. It is for an operator who knows that the holder
-// is gone. A holder that is not gone works on beside the next one until it notices. With [RenewFor] it notices within
-// moments if the nodes announce changes, and at its next renewal at the latest. Without RenewFor it notices at its
-// Unlock or its deadline.
+// ForceUnlock removes a lock from every node, no matter who holds it. Use it only if the holder is gone. A holder that
+// still runs works on beside the next one, until its next renewal ([RenewFor]), its Unlock or its deadline.
 //
-// The prefix and the name together are a Redis key. ForceUnlock deletes any string of up to 1024 bytes under it, so it
-// must not be the key of a program's data.
+// ForceUnlock deletes any string of up to 1024 bytes under the key, so the key must not hold data. It returns the
+// holders that it removed, also with an error. Their Nodes says from how many nodes. A holder that was removed from a
+// majority has lost the lock, and its TTL is the time that was left.
 //
-// A Lock of this Locker that is removed ends with [ErrGone], within about a round trip.
-//
-// ForceUnlock looks at all nodes first, and then deletes on each node only the value that it has seen there. So a
-// deletion that arrives late does not delete the key of a later holder. The exception is a client of another kind that
-// uses the same value again. ForceUnlock ends shared locks and slots one by one, and looks again until all are gone.
-// Meanwhile the nodes grant no further ones. It also deletes a mark without holders. The call is logged at level Warn.
-//
-// ForceUnlock returns the holders that it has removed, also holders on a minority of the nodes. Nodes is from how many
-// nodes each was removed. A holder that was removed from a majority has lost the lock. Its TTL is how much
-// longer it would have had the lock; the TTL of the others is 0. If ctx ends first, holders that were removed before
-// are returned. If the error is not nil, others may have been removed too.
-//
-// The error is nil if a majority of the nodes no longer holds the value that was seen there, or held nothing. Otherwise
-// it is a [*QuorumError] with the reason of every node, joined with ctx.Err() if ctx ended first. It matches
-// [ErrForeign] if the nodes that are missing for a majority have data of another program, and [ErrNoQuorum] if too few
-// nodes answered.
-//
-// If ctx ends while ForceUnlock looks, nothing is deleted. Deletions that were sent go on. [ErrInvalid], [ErrClosed],
-// and ctx.Err() alone, if ctx had ended before the call, mean that no node was asked.
+// nil means that a majority of the nodes is free of it. The errors, in a [*QuorumError]:
+//   - [ErrForeign]: data of another program is in the way;
+//   - [ErrNoQuorum]: too few nodes answered. Others may have been removed too.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed []Holder, err error) {
 	var req request
 	if err := l.begin(&req, opForceUnlock, name, nil); err != nil {

@@ -11,19 +11,11 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// Inspect asks every node who holds a lock, and for how much longer. It changes nothing. It waits for all nodes, for
-// the node timeout at most. Its result may be outdated when it is read.
+// Inspect asks every node who holds a lock, and for how much longer. It changes nothing. It waits for the node timeout
+// at most, and for shared locks and slots again for each 256 holders.
 //
-// Inspect also asks a node that has shared locks or slots for their holders. It asks for up to 256 at a time, with the
-// node timeout each time. It reads up to 2048 holders of a node, the ones whose TTLs end first. A holder that comes,
-// leaves or is renewed meanwhile may be missing or not.
-//
-// The error is [ErrNoQuorum] in a [*QuorumError] if fewer than a majority answered. It is joined with ctx.Err() if ctx
-// ended first. The LockState is nil only after [ErrInvalid], [ErrClosed], and ctx.Err() alone, if ctx had ended before.
-// A node that holds data of another program has answered: its NodeState has [nodeerr.ErrForeign]. A replica counts as a
-// node that did not answer, and so does a server that still loads its data.
-//
-// Even with a nil error the Verdict may be uncertain. It is [VerdictUnknown] if the nodes that did not answer decide.
+// The error is [ErrNoQuorum] in a [*QuorumError], with the LockState beside it, if fewer than a majority answered.
+// After [ErrInvalid], [ErrClosed] and ctx.Err() alone the LockState is nil.
 func (l *Locker) Inspect(ctx context.Context, name string) (*LockState, error) {
 	return l.look(ctx, name, false)
 }
@@ -107,22 +99,9 @@ func (l *Locker) unanswered(
 	return l.refused(ctx, l.refusal(op, name, reason, func(i int) error { return answers[i].Err }))
 }
 
-// Ping returns nil if a majority of the nodes would grant a lock now. It is for the readiness probe of a program that
-// is of no use without locks. It asks each node for the same as an acquire, without setting anything. So it notices a
-// server that refuses to write (a replica, a full memory or disk, a missing permission) or may not vote
-// ([pool.WithRestartGuard]). It returns as soon as a majority has said yes, and within the node timeout whatever the
-// nodes do.
-//
-// On the wire Ping is the script of a first acquire, with XX in the place of NX. The script also does the things that a
-// renewal and a release need. Its key begins with the key prefix. No such key exists, so the server sets nothing. The
-// user of the servers needs the permission for this key: without [WithKeyPrefix] Ping fails if the user may use only
-// some names. With [WithFencing] Ping also reads the counter of that key and the server's time. It does not check
-// whether a counter may be raised, and not the needs of shared locks and slots.
-//
-// The errors:
-//   - [ErrNoQuorum] in a [*QuorumError] with every node's reason. It is joined with ctx.Err() if ctx ended first;
-//   - ctx.Err() alone: ctx had ended before the call;
-//   - [ErrClosed]: the Locker has been closed.
+// Ping returns nil if a majority of the nodes would grant a lock now, for readiness probes. It sets nothing, and takes
+// the node timeout at most. It notices a replica, full memory, a missing permission and a quarantine. The error is
+// [ErrNoQuorum] in a [*QuorumError].
 func (l *Locker) Ping(ctx context.Context) error {
 	if !l.engine.Begin() {
 		return failed(opPing, "", ErrClosed)

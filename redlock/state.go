@@ -12,83 +12,63 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// Verdict is the conclusion from the answers of the nodes: whether anybody holds a lock.
+// Verdict says whether anybody holds a lock.
 type Verdict string
 
 const (
-	// VerdictHeld means that a majority of the nodes holds the same token. Or it has the same shared lock, or the same
-	// token in the same slot.
+	// VerdictHeld means that a majority of the nodes has the same holder.
 	VerdictHeld Verdict = "held"
-	// VerdictNobody means that nobody holds the lock, whatever is on the nodes that did not answer. Tokens on a
-	// minority may still prevent an acquire, until they are released or expire.
-	//
-	// Shared locks and slots that are on a minority, or that have ended, may prevent one too. Where the last of them
-	// ended without an Unlock, writers are kept out for up to a quarter longer than the longest TTL was. If somebody
-	// has also removed the TTL of the key, they are kept out until another sharer comes, or for ever.
-	// [Locker.ForceUnlock] ends that.
+	// VerdictNobody means that nobody holds the lock, whatever the missing nodes have. Keys on a minority, and readers and
+	// slots that ended without an Unlock, may still prevent an acquire until they expire.
 	VerdictNobody Verdict = "nobody"
-	// VerdictForeign means that nobody holds the lock and nobody can take it: the nodes without data of another program
-	// are no majority. Data that has a TTL ends by itself.
+	// VerdictForeign means that nobody can take the lock: data of another program is on too many nodes.
 	VerdictForeign Verdict = "foreign"
-	// VerdictUnknown means that the nodes that did not answer decide: a lock of any kind may be on a majority, or not.
+	// VerdictUnknown means that the answer depends on nodes that did not answer.
 	VerdictUnknown Verdict = "unknown"
 )
 
-// LockState is the state of a lock on the nodes. [Locker.Inspect] returns it.
+// LockState is the state of a lock on the nodes, by [Locker.Inspect].
 type LockState struct {
 	Name string
-	// Kind is the kind of the Holders. If there are none, it is that of a mark: KindShared or KindSlot if a node has
-	// the mark of that kind. If nodes have both marks, the mark on more nodes counts, or KindShared if both are on as
-	// many. Otherwise it is KindExclusive if a node holds a token, and "" if the nodes hold nothing.
+	// Kind is that of the Holders, or else of what most nodes have, marks first, or "" if they have nothing.
 	Kind    Kind
 	Verdict Verdict
-	Need    int // the number of nodes that make the majority
-	// Holders are on a majority of the nodes each. The one whose TTL ends first is in front. It is nil unless Verdict
-	// is VerdictHeld. With KindExclusive it has one element. Holders on fewer nodes are in Nodes only.
+	Need    int // the majority
+	// Holders are on a majority each, in the order of their TTLs. They are nil unless Verdict is VerdictHeld.
 	Holders []Holder
-	// WriterWaits means that a majority of the nodes knows of a process that waits for the exclusive lock, or for a
-	// lock of another kind, so nobody else gets a shared lock or a slot. Only a node that has one shows this.
+	// WriterWaits means that a majority knows of a process that waits for another kind, and keeps new callers out.
 	WriterWaits bool
-	// Nodes[i] is about the i-th node given to New or Open. There is one for each node.
+	// Nodes[i] is about the i-th node given to New or Open.
 	Nodes []NodeState
 }
 
 // NodeState is the state of a lock on one node.
 type NodeState struct {
 	Addr string
-	// Kind is KindExclusive if the node holds a token, KindShared or KindSlot if it has the mark of shared locks or of
-	// slots, and "" if it has nothing.
+	// Kind is "" if there is nothing.
 	Kind Kind
-	// Holders are the holders that the node has, each of them once. The one whose TTL ends first is in front. With
-	// KindExclusive it has one element. With KindShared and KindSlot it is nil if all holders are gone, and the mark
-	// has not expired.
+	// Holders are the holders that the node has, in the order of their TTLs; nil also for a mark that remains.
 	Holders []Holder
-	// TTL is the time that the key, or the data, has left; NoLimit if it never expires. A mark has a longer TTL than
-	// any holder.
+	// TTL is that of the key, or NoLimit.
 	TTL         time.Duration
-	WriterWaits bool // the node knows of such a process, see [LockState]; false unless Kind is KindShared or KindSlot
-	// Err is the reason why there is no answer, an error of package nodeerr; nil if there is one. nodeerr.ErrForeign
-	// means that data of another program is there.
+	WriterWaits bool // see LockState
+	// Err is an error of package nodeerr if there is no answer, or nodeerr.ErrForeign for data of another program.
 	Err error
 }
 
-// Holder is who holds a lock, of any kind.
+// Holder holds a lock, of any kind.
 type Holder struct {
-	// Token is "" for an empty value, which another client has set. That value keeps the lock from everybody else, as
-	// any token does.
+	// Token is "" for an empty value of another client, which keeps the lock taken.
 	Token    Token
 	Metadata string // see [Metadata]
-	// Fence is the fencing token, see [Lock.Fence]. It is 0 if there is none, or if a minority of the nodes has the
-	// same.
+	// Fence is 0 if there is none, or fewer than a majority have it: see [Lock.Fence].
 	Fence uint64
-	// Slot is the index of the slot, from 0 to 1023. Holders that have slots at the same time have different ones. In a
-	// NodeState it is -1 if the node has lost the slot, which counts as if the node did not have the Holder. It is 0
-	// for the other kinds.
+	// Slot is from 0 to 1023, different for each holder; 0 for other kinds. In a NodeState -1 means that the node has lost
+	// it.
 	Slot int
-	// TTL is how much longer a majority has the Holder, or in a NodeState, that node. It is counted from the call, and
-	// [NoLimit] if it never ends.
+	// TTL is how much longer a majority, or in a NodeState the node, has the Holder; [NoLimit] if it never ends.
 	TTL   time.Duration
-	Nodes int // the number of nodes that have the Holder; 1 in a NodeState
+	Nodes int // how many nodes have the Holder; 1 in a NodeState
 }
 
 func init() { lockstate.Of = newLockState }

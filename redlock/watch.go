@@ -15,18 +15,11 @@ const (
 	watchOften = time.Second
 )
 
-// Watch yields the result of [Locker.Inspect] at once, and again whenever it has changed: the holders, the
-// Verdict, or whether a writer waits. Renewals are no change, and neither are tokens on a minority of the nodes. Watch
-// changes nothing on the nodes.
+// Watch yields the result of [Locker.Inspect], and again when the holders, the Verdict or WriterWaits have changed.
+// Nodes push changes, which takes about two round trips. Changes that nodes do not push, such as of shared locks and
+// slots, take a second.
 //
-// The nodes push changes, so Watch yields one within about two round trips. It looks each second while it could miss a
-// change. That is so if a node that answers cannot push, or if the verdict is [VerdictUnknown]. It is also so for
-// shared locks and slots, because no key changes with each sharer. Otherwise it looks each 30 seconds, and when the TTL
-// of the holder is over. If changes follow each other closely, or come while the program handles one, Watch yields the
-// last.
-//
-// The error is the error of Inspect, with the LockState beside it. After [ErrNoQuorum] Watch goes on. When ctx ends,
-// Watch ends without another error. It also ends after [ErrInvalid] and [ErrClosed], which come without a LockState.
+// Watch goes on after [ErrNoQuorum]. It ends with ctx, and after [ErrInvalid] and [ErrClosed] (without a LockState).
 func (l *Locker) Watch(ctx context.Context, name string) iter.Seq2[*LockState, error] {
 	return func(yield func(*LockState, error) bool) {
 		changed, stop := l.engine.Watch(l.prefix + name)
