@@ -1,6 +1,6 @@
-// Package protocol has the events that show the steps between a Locker of package redlock and its nodes: for metrics,
-// traces and displays. They follow the protocol, and promise nothing: a version may report more, fewer or other ones,
-// at other moments. No program should base a decision on them.
+// Package protocol has the events that show the steps between a Locker of package redlock and its nodes. They follow
+// the protocol, and promise nothing: a version may report more, fewer or other ones. No program should base a decision
+// on them.
 //
 // An Observer gets them only if redlock.WithObserver names their groups: [Votes], [Rounds] or [Turns].
 package protocol
@@ -20,27 +20,25 @@ const (
 )
 
 // Vote is the answer of one node to an acquire, extend or unlock, as the node gave it. The votes that a round counts
-// come before its Round, and later answers come after it. If one server answers for two nodes, only the Round shows
-// that.
+// come before its Round, later ones after it. If one server answers for two nodes, only the Round shows that.
 type Vote struct {
 	event.Mark
 	At     time.Time // of the answer
 	Call   uint64    // see event.Acquire
-	Late   bool      // the call ended before this Vote, and its Acquire, Extend or Unlock came earlier
+	Late   bool      // the call ended before
 	Op     event.Op  // event.OpAcquire, event.OpExtend or event.OpUnlock
 	Name   string    // of the lock
 	Node   int       // the index of the node
 	Addr   string
 	Answer Answer
-	// Command is the last Redis command that the node was sent for this answer: SET, or for a script EVALSHA or EVAL.
-	// That may have carried out commands of other calls too. It is empty if nothing was sent.
+	// Command is the last Redis command that was sent for the answer: SET, or EVALSHA or EVAL for a script, which may
+	// serve other calls too. It is "" if nothing was sent.
 	Command string
 	Err     error         // why the answer is not AnswerYes
 	Took    time.Duration // since the round began
 }
 
-// Round is the outcome of one round: of an acquire, extend or unlock on all nodes. It comes when the outcome is
-// certain.
+// Round is the outcome of one acquire, extend or unlock on all nodes. It comes when the outcome is certain.
 type Round struct {
 	event.Mark
 	At   time.Time
@@ -50,15 +48,15 @@ type Round struct {
 	Name string   // of the lock
 	Err  error    // a *QuorumError, or nil if the round succeeded
 	Took time.Duration
-	// Validity is the validity that is left after an acquire or extend that succeeded. It is 0 otherwise.
+	// Validity is the validity that is left after an acquire or extend that succeeded, or 0.
 	Validity time.Duration
-	// Split is true for an acquire that was refused (redlock.ErrTaken) although some nodes had said yes: callers have
-	// taken the nodes from each other.
+	// Split means that an acquire was refused (redlock.ErrTaken) although some nodes said yes: callers took the nodes from
+	// each other.
 	Split bool
 }
 
-// Raise is a request to a node to raise its number. The node said yes to an acquire, but its counter was behind the
-// counters of the others (redlock.WithFencing). The acquire may take one round trip more.
+// Raise asks a node that said yes to an acquire to raise its number, because its counter was behind the others
+// (redlock.WithFencing). The acquire may take one round trip more.
 type Raise struct {
 	event.Mark
 	At      time.Time
@@ -75,9 +73,9 @@ type Turn struct {
 	event.Mark
 	At   time.Time
 	Name string
-	// Received is true if another process passed the turn to this one, and false if this process passed it to another.
+	// Received means that another process passed the turn to this one; otherwise this process passed it on.
 	Received bool
-	Waiting  int // the number of processes known to wait after the one whose turn it is
+	Waiting  int // how many processes are known to wait after the one with the turn
 }
 
 // Answer is the answer of one node. The zero value means that there is none.
@@ -88,7 +86,7 @@ const (
 	AnswerYes       Answer = iota + 1 // the node has done it
 	AnswerNo                          // another token holds the key, or (extend, unlock) the key does not exist
 	AnswerRecreated                   // extend: the key did not exist and was re-created
-	AnswerUnknown                     // no answer, or none that makes sense: the node may have done it or not
+	AnswerUnknown                     // no answer that makes sense: the node may have done it or not
 	AnswerRefused                     // the server answered with an error
 	AnswerUnsent                      // the command never went out
 )
