@@ -1,19 +1,17 @@
-// Package election makes one of several processes the leader.
+// Package election makes one of several processes the leader (leader election).
 //
-// The leader holds a lock, and renews it for as long as it leads. The others wait for the lock, and may ask who leads.
+// The leader holds a lock, and renews it while it leads. The others wait for the lock, and may ask who leads.
 //
 //	e := election.New(locker, "scheduler", redlock.Metadata(address))
 //	err := e.Run(ctx, func(ctx context.Context, term *redlock.Lock) error {
 //		return schedule(ctx, term.Fence()) // until ctx ends
 //	})
 //
-// The lock is the term of the leader. Done tells that the term is over, Unlock resigns, and Fence is the number of the
-// term.
+// The lock is the term of the leader: Done tells that the term is over, Unlock resigns, and Fence is its number.
 //
-// The lock is a lease. If too few nodes answer, the term ends at its deadline, and nobody leads until they are back. A
-// leader that is paused may write when the next one leads already. So open the Locker with [redlock.WithFencing], and
-// send the number of the term with each write: package fence rejects the numbers of earlier leaders. A leader that
-// needs time to stop needs [redlock.Grace].
+// If too few nodes answer, the term ends at its deadline, and nobody leads until they are back. A leader that is paused
+// may write when the next one leads. So open the Locker with redlock.WithFencing, and send the number with each write:
+// package fence rejects the numbers of earlier leaders. A leader that needs time to stop needs redlock.Grace.
 package election
 
 import (
@@ -27,45 +25,36 @@ import (
 // ErrNoLeader means that nobody is known to lead.
 var ErrNoLeader = errors.New("election: no leader")
 
-// Election is an election in which a process may take part, or which it observes. It is safe for concurrent use.
+// Election is an election that a process takes part in or observes. It is safe for concurrent use.
 type Election struct {
 	locker *redlock.Locker
 	name   string
 	opts   []redlock.LockOption
 }
 
-// New returns the election of a name: the leader holds the lock of that name. The options are the options of this lock.
-// [redlock.Metadata] is the text that the others see of the leader, such as its address. If the leader's process dies,
-// another leads after the [redlock.TTL]. Mistakes in the options are errors of Campaign and Run, with
-// [redlock.ErrInvalid].
+// New returns the election of a name: the leader holds the lock of that name, with these options. redlock.Metadata is
+// the text that others see of the leader, such as its address. If its process dies, another leads after the
+// redlock.TTL. Wrong options are errors of Campaign and Run (redlock.ErrInvalid).
 func New(locker *redlock.Locker, name string, opts ...redlock.LockOption) *Election {
 	return &Election{locker, name, opts}
 }
 
-// Campaign waits until this process leads, and returns its term. The term is renewed until it is unlocked or lost; a
-// [redlock.RenewFor] among the options of New limits that. When the term is unlocked, another process that campaigns
-// leads within about a round trip. The errors are the same as for [redlock.Locker.Lock].
+// Campaign waits until this process leads, and returns its term, which is renewed until it is unlocked or lost
+// (redlock.RenewFor limits that). After an Unlock another process that campaigns leads within about a round trip. It
+// returns the errors of redlock.Locker.Lock.
 func (e *Election) Campaign(ctx context.Context) (term *redlock.Lock, err error) {
 	return e.locker.Lock(ctx, e.name, append([]redlock.LockOption{redlock.RenewFor(redlock.NoLimit)}, e.opts...)...)
 }
 
-// Run campaigns, and calls lead when this process leads. When the term is lost, and lead has returned, Run campaigns
-// again. The context of lead ends with the term, and with ctx.
+// Run campaigns, and calls lead when this process leads. The context of lead ends with the term and with ctx. When the
+// term was lost, and lead has returned, Run campaigns again.
 //
-// If lead returns while the term lasts, Run ends the term and returns the error of lead, which may be nil. If Run finds
-// only at the end that the term was lost, the error matches [redlock.ErrLost]. If nodes refuse the release at the
-// end, Run returns [redlock.ErrNoQuorum] as [redlock.Locker.Do] does.
-//
-// If ctx ends while this process leads, Run waits for lead and returns its result. Otherwise it returns an error that
-// matches ctx.Err().
-//
-// If a campaign of Run fails, the error is that of Do, with [redlock.ErrNotRun], for example because
-//   - lead is nil, or an option is invalid ([redlock.ErrInvalid]);
-//   - the Locker was closed ([redlock.ErrClosed]);
-//   - the caller already holds the lock ([redlock.ErrDeadlock]);
-//   - data of another program is in the way ([redlock.ErrForeign]);
-//   - the nodes have faults that do not end by themselves (ErrNoQuorum);
-//   - [redlock.MaxWait] or [redlock.MaxOutage] is over.
+// If lead returns while the term lasts, Run ends the term and returns the error of lead, or nil. If ctx ends, Run waits
+// for lead and returns its result, or without a term an error that matches ctx.Err(). Other errors:
+//   - redlock.ErrLost: the term was found lost only at the end;
+//   - redlock.ErrNoQuorum: nodes refused the release, as in redlock.Locker.Do;
+//   - the errors of a campaign, with redlock.ErrNotRun: redlock.ErrInvalid (also for a nil lead), ErrClosed,
+//     ErrDeadlock, ErrForeign, ErrNoQuorum, or the end of redlock.MaxWait or redlock.MaxOutage.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term *redlock.Lock) error) error {
 	if lead == nil {
 		return e.locker.Do(ctx, e.name, nil, e.opts...) // which refuses it
@@ -85,15 +74,14 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 	}
 }
 
-// Leader asks the nodes who leads now. The Fence of the Holder is the number of its term. Its TTL is the time until
-// another may lead, unless the leader renews its lock. The error is [ErrNoLeader] if nobody does. Otherwise it is an
-// error of [redlock.Locker.Inspect].
+// Leader asks the nodes who leads now. Fence is the number of the term, and TTL the time until another may lead, unless
+// the leader renews its lock. The error is ErrNoLeader if nobody leads, else an error of redlock.Locker.Inspect.
 func (e *Election) Leader(ctx context.Context) (redlock.Holder, error) {
 	return leader(e.locker.Inspect(ctx, e.name))
 }
 
-// Observe yields the leader, and then each leader that follows, or [ErrNoLeader] while there is none. It looks, ends
-// and fails as [redlock.Locker.Watch] does.
+// Observe yields the leader, and then each new one. While nobody leads it yields ErrNoLeader. It ends with ctx, and
+// fails like redlock.Locker.Watch.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[redlock.Holder, error] {
 	return func(yield func(redlock.Holder, error) bool) {
 		nobody := false
