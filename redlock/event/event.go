@@ -153,7 +153,8 @@ type ForceUnlock struct {
 	Metadata string // of a holder that lost the lock, the first one if several shared it
 }
 
-// Drop, of no group, means that the Observer missed events, because it, or another one of the Locker, was too slow.
+// Drop means that the Observer missed events, because it, or another one of the Locker, was too slow. It is in no
+// group.
 type Drop struct {
 	// Count is the number since the event before, also of groups that this Observer does not want.
 	Count int
