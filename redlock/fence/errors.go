@@ -9,20 +9,17 @@ import (
 // maxFence is the highest fence. Lua and JavaScript count in doubles, which are exact up to here.
 const maxFence = 1<<53 - 1
 
-// These are the errors that the functions of this package return, alone or wrapped. Compare with [errors.Is]. If one of
-// them is returned, nothing was written. Any other error comes from your own function, the Redis client, the database
-// or the context, or it reports an unexpected reply.
+// The functions of this package return these errors, alone or wrapped: compare with [errors.Is]. With one of them
+// nothing was written. Other errors are from your function, the client, the database or the context, or an unexpected
+// reply.
 var (
-	// ErrStale means that the resource has accepted a higher fence: a later holder was there, so this lock is
-	// lost. Do not try again with it.
+	// ErrStale means that the resource has accepted a higher fence: this lock is lost. Do not try again with it.
 	ErrStale = errors.New("fence: fence is stale")
 	// ErrConflict means that another client changed a watched key before EXEC. Try again with the same fence.
 	ErrConflict = errors.New("fence: a watched key was changed")
-	// ErrGuard means that the guard key holds a string that is not a fence, or has a TTL. Another program uses
-	// the key, or has set the TTL: see section Redis of the package documentation.
+	// ErrGuard means that the guard key holds a string that is no fence, or has a TTL: another program uses it.
 	ErrGuard = errors.New("fence: guard key cannot be used")
-	// ErrInvalid means that an argument is bad. The error's text names the argument and its value. Nothing was
-	// sent.
+	// ErrInvalid means that an argument is bad: the text names it. Nothing was sent.
 	ErrInvalid = errors.New("fence: invalid argument")
 )
 
@@ -30,10 +27,9 @@ var (
 type StaleError struct {
 	Resource string // the name of the resource; on Redis, of its guard key
 	Fence    uint64 // the fence that was rejected
-	Seen     uint64 // the highest fence accepted, or 0 if it is unknown (PostgreSQL and SQLite do not return it)
+	Seen     uint64 // the highest fence accepted, or 0 if unknown (PostgreSQL and SQLite do not return it)
 }
 
-// Error returns a text with the resource, the rejected fence, and Seen if it is known.
 func (e *StaleError) Error() string {
 	seen := "the resource has seen a higher one"
 	if e.Seen != 0 {
@@ -42,12 +38,10 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("fence: %q: fence %d is stale: %s", e.Resource, e.Fence, seen)
 }
 
-// Unwrap returns [ErrStale].
 func (e *StaleError) Unwrap() error { return ErrStale }
 
 // Valid returns an error that matches [ErrInvalid] if fence is not from 1 to 2^53-1. Call it before a conditional write
-// of your own, such as that of [CheckUpdated]. Otherwise 0, the fence of a lock without fencing, would pass where no
-// fence is stored yet. All functions that take a fence call Valid themselves.
+// of your own: otherwise 0 would pass where no fence is stored.
 func Valid(fence uint64) error {
 	switch {
 	case fence == 0:

@@ -2,9 +2,8 @@ package fence
 
 import "sync"
 
-// Gate checks fences in memory, for a resource that only this process writes to, and for tests. The zero
-// value accepts every fence. It is safe for concurrent use and must not be copied. It keeps every resource
-// until the process ends.
+// Gate checks fences in memory, for a resource that only this process writes to. The zero value accepts every fence. It
+// is safe for concurrent use, must not be copied, and keeps every resource.
 type Gate struct {
 	resources sync.Map // of *gated, by name
 }
@@ -15,12 +14,9 @@ type gated struct {
 	seen uint64
 }
 
-// Run checks fence for the resource, calls write if it passes, and returns the error of write. Writes to
-// one resource run one at a time: Run waits for the others, so write must not call Run for the same
-// resource.
-//
-// Its own errors are a [*StaleError] with Seen, and [ErrInvalid] for an empty resource, a bad fence or a nil write. If
-// Run returns one of these, write was not called. After an error or a panic of write the fence stays stored.
+// Run checks fence for the resource and, if it passes, calls write and returns its error. Writes to one resource run
+// one at a time, so write must not call Run for it. After an error or a panic of write the fence stays stored. A
+// [*StaleError] with Seen, or [ErrInvalid], means that write was not called.
 func (g *Gate) Run(resource string, fence uint64, write func() error) error {
 	switch {
 	case resource == "":

@@ -10,20 +10,19 @@ import (
 // maxWords is the highest number of words in a command. Lua's stack takes a little less than 8000.
 const maxWords = 7000
 
-// Doer is a Redis client or connection. No client has exactly this method: [DoFunc] adapts them.
+// Doer is a Redis client or connection. [DoFunc] adapts one.
 type Doer interface {
-	// Do sends a command and returns its reply. Integers are int64, strings are string or []byte, arrays are []any, and
-	// the nil reply is nil without an error. An error reply is returned as an error; within an array it is an element that
-	// is an error. If the reply begins with NOSCRIPT, so does the text of the error.
+	// Do sends a command, once, and returns its reply: int64, string or []byte, []any, or nil for the nil reply. An error
+	// reply is an error, within an array an element; the text of NOSCRIPT begins with that word.
 	//
-	// Do returns when ctx ends, if the client can. It never returns a reply that it did not wait for as the reply to a
-	// later command. Do sends a command once: a client that sends it again when its reply is late writes twice.
+	// Do returns when ctx ends, if the client can. It never returns a late reply as that of another command. A client that
+	// sends a command again writes twice.
 	Do(ctx context.Context, command string, args ...any) (reply any, err error)
 }
 
-// DoFunc is a function that is a [Doer]. The example adapts a connection of redigo. For a client of
-// github.com/redis/go-redis/v9 use Doer of github.com/quorumlock/quorumlock/adapters/goredis. The recipes have one for
-// rueidis: https://github.com/quorumlock/quorumlock/blob/main/docs/recipes.md#other-clients-of-redis.
+// DoFunc is a function that is a [Doer]. The example adapts redigo. For go-redis use Doer of
+// github.com/quorumlock/quorumlock/adapters/goredis. For rueidis see
+// https://github.com/quorumlock/quorumlock/blob/main/docs/fencing.md.
 type DoFunc func(ctx context.Context, command string, args ...any) (reply any, err error)
 
 // Do calls f.
@@ -39,14 +38,12 @@ func send(ctx context.Context, c Doer, command string, args ...any) (any, error)
 	return c.Do(ctx, command, args...)
 }
 
-// Command is a Redis command: its name, then its arguments, of the types that the client takes. It has from 1
-// to 7000 words. Give the names of keys as [Key].
+// Command is a Redis command: its name and its arguments, of types that the client takes, from 1 to 7000 in all. Names
+// of keys are [Key].
 type Command []any
 
-// Key is an argument of a [Command] that names a key. Run declares it to the server, and sends it as a string. Redis
-// also takes keys that are not declared. But while a slot of a Redis Cluster migrates, an undeclared key may be on
-// another server. The server may notice that only after earlier commands have run. Redis-compatible servers may reject
-// a command with an undeclared key.
+// Key is an argument of a [Command] that names a key. [Run] declares it to the server, as Redis Cluster needs while a
+// slot migrates.
 type Key string
 
 //go:embed commands.lua
@@ -54,19 +51,15 @@ var commandsSource string
 
 var runCommands = presetScript(commandsSource, "94373e3217d41031194ac2fdeee63b482035f8f0")
 
-// Run checks fence in the guard key and, if it passes, runs the commands on Redis. Both are one step for
-// other clients. Replies[i] is the reply to commands[i]. Without commands Run only stores the fence, which
-// shuts out earlier holders before the first write. If ctx has ended, Run sends nothing.
-//
-// The guard key belongs to one resource: see section Redis of the package documentation.
+// Run checks fence in the guard key and, if it passes, runs the commands, in one step. replies[i] is the reply to
+// commands[i]. Without commands it only stores the fence, which shuts out earlier holders.
 //
 // The errors:
-//   - a [*StaleError] with Seen, [ErrGuard] or [ErrInvalid]: nothing was written.
-//   - the error of the client or of ctx, wrapped. If it is a server's error reply to a command, that command
-//     ended the run, and the error says which one it was. The commands before it stay done, and the fence
-//     stays stored. If a reply was lost, all may have been done or nothing; the same fence passes again.
+//   - a [*StaleError] with Seen, [ErrGuard] or [ErrInvalid]: nothing was written;
+//   - the error of the client or of ctx, wrapped. The text of an error reply says which command failed. The commands
+//     before it stay done, and the fence stored. If a reply was lost, all may have been done or nothing.
 //
-// The commands run in Lua, which counts in doubles: an integer reply above 2^53 is rounded.
+// The commands run in Lua: an integer reply above 2^53 is rounded.
 func Run(ctx context.Context, c Doer, guard string, fence uint64, commands ...Command) (replies []any, err error) {
 	var keys []string
 	var words []any

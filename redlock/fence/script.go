@@ -10,17 +10,14 @@ import (
 //go:embed guard.lua
 var guardSource string
 
-// Script is a Lua script of your own that runs if the check passes. It is safe for concurrent use, on any
-// number of servers.
+// Script is a Lua script of your own that runs if the check passes. It is safe for concurrent use, on any servers.
 type Script struct {
 	source string
 	hash   atomic.Pointer[string] // nil until a server has returned it
 }
 
-// NewScript puts the check in front of source, a script for EVAL. The script runs as it would alone: KEYS
-// and ARGV are those given to [Script.Run], which returns what the script returns. The error matches
-// [ErrInvalid] if source is empty or begins with a shebang (#!lua). Only Run finds out whether source is
-// correct Lua.
+// NewScript puts the check in front of source, a script for EVAL, which runs as it would alone. The error matches
+// [ErrInvalid] if source is empty or begins with a shebang (#!lua). Only Run finds out whether it is correct Lua.
 func NewScript(source string) (*Script, error) {
 	if strings.TrimSpace(source) == "" {
 		return nil, invalid("the script is empty")
@@ -45,16 +42,11 @@ func guarded(source string) string {
 	return "local function write() " + source + "\nend\n" + guardSource
 }
 
-// Run checks fence in the guard key and, if it passes, runs the script. Both are one step for other
-// clients. Keys are all keys that the script uses, without the guard key; on Redis Cluster they share its
-// hash tag. Args are passed to the client as they are.
+// Run checks fence in the guard key and, if it passes, runs the script, in one step. keys are all its keys, without the
+// guard key; on Redis Cluster they share its hash tag. args go to the client as they are.
 //
-// The guard key, ctx and the errors are the same as for the function [Run]. If the script returns an error reply, or
-// one of its calls fails, that is the error, wrapped. The script's writes before that stay done, and the fence stays
-// stored.
-//
-// The first Run asks the server for the script's hash (SCRIPT LOAD). Later ones send the hash (EVALSHA),
-// and the source only if the server does not know the script or did not return a hash.
+// The errors are the same as for the function [Run]. If the script fails, its writes before that stay done, and the
+// fence stored.
 func (s *Script) Run(
 	ctx context.Context, c Doer, guard string, fence uint64, keys []string, args ...any,
 ) (reply any, err error) {

@@ -48,12 +48,8 @@ var (
 	}
 )
 
-// Tx is a transaction of a database. [*sql.Tx] is one, and so are its wrappers. [*sql.DB] and [*sql.Conn] are none.
-// Some libraries hide the transaction behind an interface that has only ExecContext. In that case give Table.Check the
-// transaction itself.
-//
-// For pgx.Tx of github.com/jackc/pgx/v5 the recipes have an adapter:
-// https://github.com/quorumlock/quorumlock/blob/main/docs/recipes.md#pgx.
+// Tx is a transaction of a database, such as *sql.Tx; *sql.DB and *sql.Conn are none. For pgx see
+// https://github.com/quorumlock/quorumlock/blob/main/docs/fencing.md.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	// Table.Check calls neither of these: they tell a transaction from a pool or a connection.
@@ -61,16 +57,14 @@ type Tx interface {
 	Rollback() error
 }
 
-// Table is a guard table: for each resource a row with the highest fence accepted. It is safe for
-// concurrent use.
+// Table is a guard table: a row for each resource, with the highest fence. It is safe for concurrent use.
 type Table struct {
 	dialect Dialect
 	name    string
 }
 
-// NewTable returns the guard table of that name: letters, digits and underscores, optionally after a schema
-// and a dot ("app.fence"). The error matches [ErrInvalid] if the name has another form or the dialect is unknown.
-// NewTable sends nothing to the database: see [Table.Create].
+// NewTable returns the guard table of a name: letters, digits and underscores, optionally after a schema and a dot
+// ("app.fence"). A bad name or dialect is [ErrInvalid]. Nothing is sent: see [Table.Create].
 func NewTable(dialect Dialect, table string) (*Table, error) {
 	if _, known := checks[dialect]; !known {
 		return nil, invalid("Dialect(%d): must be PostgreSQL, MySQL or SQLite", dialect)
@@ -82,20 +76,17 @@ func NewTable(dialect Dialect, table string) (*Table, error) {
 	return &Table{dialect, table}, nil
 }
 
-// Create returns the statement that creates the table if it does not exist. Execute it once, or put it
-// among your migrations.
+// Create returns the statement that creates the table if it does not exist. Execute it once, or among your migrations.
 func (t *Table) Create() string { return fmt.Sprintf(creates[t.dialect], t.name) }
 
-// Check checks fence for the resource. Call it in the transaction of the writes, before them and before the reads that
-// they depend on. The row of the resource stays locked until the transaction ends, so no other holder passes between
-// the check and the commit. Check waits for other transactions on the same resource (SQLite: on the same file). It
-// waits for as long as ctx and the limits of the database allow. The name of the resource has from 1 to 255 bytes.
+// Check checks fence for the resource. Call it in the transaction of the writes, before them and the reads that they
+// depend on. The row stays locked until the transaction ends. Check waits for other transactions on the resource
+// (SQLite: on the file), as long as ctx and the database allow. resource has 1 to 255 bytes.
 //
-// After any error roll back, which also takes back the fence. The errors:
-//   - a [*StaleError]: Seen is 0, except with MySQL.
-//   - [ErrInvalid], for a bad name of the resource or a bad fence.
-//   - the error of the database, wrapped. After a serialization failure, a deadlock or a busy database try the
-//     whole transaction again.
+// After any error roll back. The errors:
+//   - a [*StaleError]: Seen is 0, except with MySQL;
+//   - [ErrInvalid]: a bad resource or fence;
+//   - the error of the database, wrapped. After a serialization failure or a deadlock try the whole transaction again.
 func (t *Table) Check(ctx context.Context, tx Tx, resource string, fence uint64) error {
 	if len(resource) == 0 || len(resource) > maxResource {
 		return invalid("the resource %.32q has %d bytes: must be from 1 to %d", resource, len(resource), maxResource)
@@ -139,24 +130,15 @@ func (t *Table) verdict(result sql.Result, resource string, fence uint64) error 
 }
 
 // CheckUpdated returns an error that matches [ErrStale] if an UPDATE updated no row. Its arguments are the results of
-// Exec for that UPDATE. If err is not nil, CheckUpdated returns it, wrapped.
-//
-// The row itself holds the highest fence, in a column such as "fence bigint NOT NULL DEFAULT 0", and the WHERE
-// is the check:
+// Exec; an err is returned, wrapped. The row has a column for the highest fence, and the WHERE is the check:
 //
 //	UPDATE account SET balance = ?, fence = ? WHERE id = ? AND fence <= ?
 //
-// Bind the fence twice, and call [Valid] first. Every statement that writes the row needs the check. One such
-// statement needs no transaction.
+// Bind the fence twice, and call [Valid] first. Every statement that writes the row needs the check. A version column
+// serves too: SET version = version + 1 WHERE version = ?.
 //
-// CheckUpdated also serves a version column, without fences: SET version = version + 1 WHERE version = ?.
-// ErrStale then means that the row has changed since it was read.
-//
-// ErrStale is also returned if there is no such row. MySQL counts only rows that change, unless the DSN has
-// clientFoundRows=true: without it, the same write twice with the same fence returns ErrStale.
-//
-// A pgconn.CommandTag of pgx becomes a result by driver.RowsAffected(tag.RowsAffected()), of package
-// database/sql/driver.
+// A missing row is ErrStale too. With MySQL set clientFoundRows=true in the DSN, or the same write twice is ErrStale.
+// For pgx pass driver.RowsAffected(tag.RowsAffected()).
 func CheckUpdated(result sql.Result, err error) error {
 	var rows int64
 	switch {

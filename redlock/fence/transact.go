@@ -10,25 +10,19 @@ import (
 // undoTimeout is how long a failed Transact waits for the reply to UNWATCH or DISCARD.
 const undoTimeout = time.Second
 
-// Transact checks fence in the guard key and, if it passes, runs a transaction of your own (WATCH, MULTI, EXEC). It
-// calls queue between MULTI and EXEC. queue sends the commands over the same connection; nothing else may be sent over
-// it meanwhile. replies[i] is the reply to the i-th command. If the commands depend on keys that you have read, WATCH
-// those keys before you read them.
+// Transact checks fence in the guard key and, if it passes, runs your own transaction. It calls queue between MULTI and
+// EXEC, which sends the commands, and nothing else, over the same connection. replies[i] is the reply to the i-th
+// command. WATCH keys before you read them.
 //
-// c is one connection, not a pool (of go-redis a *redis.Conn, of rueidis a DedicatedClient). Afterwards it is in no
-// transaction and watches no key, unless it broke or an argument is bad. If ctx has ended, Transact sends no EXEC, but
-// still sends UNWATCH or DISCARD. It waits for the reply to these for up to one second.
+// c is one connection, not a pool (a *redis.Conn of go-redis, a DedicatedClient of rueidis). Afterwards it watches
+// nothing, unless it broke or an argument is bad.
 //
 // The errors:
-//   - [ErrConflict]: the guard key, or one that you watched, was changed meanwhile. Begin again with your WATCH and
-//     reads, and the same fence. If a newer holder was the reason, the second attempt returns ErrStale. Writers with
-//     equal fences do not conflict.
-//   - a [*StaleError] with Seen, [ErrGuard], [ErrInvalid], the error of queue, or the server's refusal to queue a
-//     command: nothing was written.
-//   - error replies to single commands, joined and wrapped, beside the replies: Redis has done the others and stored
-//     the fence.
-//   - another error of the client or of ctx, wrapped. If EXEC was sent and its reply was lost, all was done or nothing.
-//     The guard key does not tell which: read the data that you wrote before you call Transact again.
+//   - [ErrConflict]: the guard key, or a key that you watched, was changed. Begin again with WATCH and the same fence;
+//   - a [*StaleError] with Seen, [ErrGuard], [ErrInvalid], the error of queue, or a command that was refused: nothing
+//     was written;
+//   - error replies to single commands, joined, beside the replies: Redis has done the others and stored the fence;
+//   - an error of the client or of ctx. If the reply to EXEC was lost, all was done or nothing: read the data.
 func Transact(ctx context.Context, c Doer, guard string, fence uint64, queue func() error) (replies []any, err error) {
 	if err := checkGuard(guard, fence); err != nil {
 		return nil, err
