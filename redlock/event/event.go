@@ -9,7 +9,7 @@ import (
 // points to. Node is the index of a node given to redlock.New or Open.
 type Event interface{ event() }
 
-// Mark makes the structs of package event/protocol Events.
+// Mark makes structs of package event/protocol Events.
 type Mark struct{}
 
 func (Mark) event() {}
@@ -129,7 +129,7 @@ type NodeDown struct {
 	Err    error // nodeerr.ErrClosed if the node, or the Locker, was closed
 }
 
-// Stuck is a key without a TTL that Lock waited for and saw unchanged for 10 s: it may stay for ever. It comes once.
+// Stuck is a key without a TTL that Lock waited for and saw unchanged for 10 s. It may stay for ever. It comes once.
 type Stuck struct {
 	At        time.Time
 	Name      string
@@ -150,7 +150,7 @@ type ForceUnlock struct {
 	At       time.Time
 	Name     string
 	Nodes    int    // from which a lock was deleted; may be 0
-	Metadata string // of a holder that lost the lock, the first one if several shared it
+	Metadata string // of a holder that lost the lock, the first of several
 }
 
 // Drop means that the Observer missed events, because it, or another one of the Locker, was too slow. It is in no

@@ -31,8 +31,8 @@
 //
 // A guard key holds the highest fence, one for each resource, on the master that executes the writes. It has a name of
 // its own, not "{name}:fence", and on Redis Cluster the hash tag of the data. It has no TTL and is not evicted, because
-// without the key any earlier fence would pass. A guard key with a TTL is [ErrGuard]. A failover or a restart that loses
-// writes loses their fences too.
+// without the key any earlier fence would pass. A guard key with a TTL is [ErrGuard]. A failover or a restart that
+// loses writes loses their fences too.
 //
 // If a command fails, the commands before it stay done, and the fence stays stored. If a reply is lost, all may have
 // been done or nothing.
