@@ -1,12 +1,11 @@
 // Package pool makes Redis servers the nodes of a lock.
 //
-// A [Node] is one independent Redis server (6.2 or newer, or Valkey 7.2 or newer). [Open] connects to it by a URL,
+// A [Node] is one independent Redis server, 6.2 or newer, or Valkey 7.2 or newer. [Open] connects to it by a URL,
 // [Wrap] through a redigo pool that the program already has. A node keeps one connection, which all callers share. It
 // connects on first use, and again whenever the connection breaks. No caller waits for longer than the node timeout
 // ([WithTimeout]), except for the first connection.
 //
-// Locks are the business of package redlock: programs make nodes here and pass them to redlock.New, or redlock.Open
-// makes them.
+// Programs pass nodes to redlock.New, or redlock.Open makes them.
 package pool
 
 import (
@@ -22,21 +21,19 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-// Node is one independent Redis server. Make nodes with [Open] or [Wrap]. They are safe for concurrent use, and any
-// number of Lockers may share them.
+// Node is one independent Redis server, by [Open] or [Wrap]. It is safe for concurrent use, and Lockers may share it.
 type Node node.Node
 
-// Addr returns the node's name in errors and logs. By default it is the address in the URL: host:port, or the path of
-// the socket. For [Wrap] it is node-0, node-1 and so on. [WithName] sets another name.
+// Addr returns the name of the node in errors and logs: host:port, the path of the socket, or for [Wrap] node-0, node-1
+// and so on. [WithName] sets another.
 func (n *Node) Addr() string { return (*node.Node)(n).Addr() }
 
-// Close waits until the commands under way have ended, for the node timeout at most, and closes the connection. A
-// release that could not be delivered by then is left to its TTL. Afterwards, all that a Locker asks of the node fails
-// with nodeerr.ErrClosed. A wrapped pool stays open. Closing twice is fine. The error is always nil.
+// Close waits for the commands under way, for the node timeout at most, and closes the connection. A release that was
+// not delivered is left to its TTL. Afterwards calls fail with nodeerr.ErrClosed. Closing twice is fine. The error is
+// always nil.
 //
-// Close returns when no goroutine of the node is left. It waits for an attempt to connect that ignores its context.
-// Such an attempt may hang in Dial or TestOnBorrow of a wrapped pool, or in the functions of [WithDialer] and
-// [WithCredentials].
+// Close waits for an attempt to connect that ignores its context: in Dial or TestOnBorrow of a wrapped pool,
+// [WithDialer] or [WithCredentials].
 func (n *Node) Close() error { return (*node.Node)(n).Close() }
 
 // Open makes one node for each URL, in the same order. Nothing is connected before the first use. The forms of a URL
@@ -45,23 +42,15 @@ func (n *Node) Close() error { return (*node.Node)(n).Close() }
 //   - rediss://[user:password@]host[:port][/db], with TLS
 //   - unix://[user:password@]/path/to/socket[?db=n]
 //
-// ?db=n may stand for /db. valkey:// and valkeys:// mean the same as redis:// and rediss://. The user may be empty. The
-// host is an IP address, of IPv6 in brackets, or a name of letters, digits, - and _ with dots between them. Names with
-// other letters are written in punycode. The port is from 1 to 65535, and 6379 by default. Each URL must name a server
-// of its own. Two databases of one server fail together, so they are refused like the same address given twice.
+// ?db=n may stand for /db; valkey:// and valkeys:// mean redis:// and rediss://. The host is an IP address, of IPv6 in
+// brackets, or a name in ASCII. The port is from 1 to 65535, by default 6379. Two URLs must not lead to one server, not
+// even to two databases of it.
 //
-// The connection speaks RESP3. Over RESP3, servers also report changes of keys (CLIENT TRACKING), which wake waiters.
-// If a server refuses RESP3 or tracking, the node works, and waiters poll it. The node checks the size of everything
-// that a server sends before it allocates memory for it.
+// Each 15 to 30 s a node looks, over one more connection, whether another server answers at the URL, and then moves
+// there.
 //
-// Each 15 to 30 s, at random, a node looks where its URL leads. It makes one more connection, which logs in, asks INFO
-// and ends. If another server answers than the connected one, the node waits for the answers that are missing, and
-// connects to the other server. A look that fails changes nothing.
-//
-// The error is redlock.ErrInvalid for an empty list, a URL that is not of these forms, or an option out of range. Its
-// text names the fault. For a malformed URL, the text has the index of the URL and the name of the wrong part. It
-// repeats nothing of the URL, because any part may belong to a password that is not percent-encoded. If a unix URL has
-// a password, an @ in its path must be percent-encoded too.
+// The error is redlock.ErrInvalid for no URL, a URL of another form, or a wrong option. It repeats nothing of a
+// malformed URL, which may be part of a password that is not percent-encoded.
 func Open(urls []string, opts ...Option) ([]*Node, error) {
 	o, err := newOptions(opts)
 	if err != nil {
@@ -106,23 +95,16 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 	return nodes, nil
 }
 
-// Wrap makes one node for each redigo pool that the program already has, in the same order. A node borrows one
-// connection from its pool and keeps it while it is healthy. Node.Close returns the connection, and the pool stays
-// open.
+// Wrap makes one node for each redigo pool, in the same order. A node borrows one connection and keeps it while it is
+// healthy. [Node.Close] returns it, and the pool stays open.
 //
-// redigo speaks RESP2, over which servers do not report changes. So waiters poll: see WithBackoff of package redlock.
-// redigo also trusts the sizes that a server announces. Use Open for servers that may be hostile.
+// redigo speaks RESP2, over which servers report no changes, so waiters poll (redlock.WithBackoff). It trusts the sizes
+// that a server announces: use [Open] for servers that may be hostile.
 //
-// A pool dials in its own way, within limits. The connections must be redigo's. A DialContext is better than a Dial,
-// which nothing can interrupt. Timeouts that the pool sets on its connections have no effect, because the node has its
-// own.
+// The connections must be redigo's. Use DialContext rather than Dial, which nothing can interrupt. Timeouts of the pool
+// have no effect, because the node has its own. Its looks (see Open) do not count for MaxActive.
 //
-// For its looks (see [Open]) a node calls the dial function of the pool itself, so looks do not count for MaxActive. A
-// pool may have kept a connection to a server whose place another has taken. The node closes such a connection when it
-// gets it.
-//
-// The error is redlock.ErrInvalid for an empty list, a nil pool, or the same pool twice. It is the same for an option
-// that is out of range, or only for [Open]. Its text names the fault.
+// The error is redlock.ErrInvalid for no pool, a nil pool, the same pool twice, or a wrong option.
 func Wrap(pools []*redis.Pool, opts ...Option) ([]*Node, error) {
 	o, err := newOptions(opts)
 	if err != nil {
