@@ -30,7 +30,7 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 }
 
 // Lock waits until it holds the lock of a name. A holder, or a majority that does not answer, is no error. [MaxWait],
-// [MaxOutage] and ctx end the wait.
+// [MaxOutage] and ctx end the wait. ctx does not end the lock.
 //
 // Calls of one Locker get the lock in the order in which they came. Processes take turns, without a guaranteed order. A
 // waiter wakes at the release, or polls where servers announce no changes ([WithBackoff]).

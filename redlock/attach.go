@@ -8,8 +8,8 @@ import (
 )
 
 // Attach returns a handle on a lock of any kind by its token, for example from [Lock.Detach] in another process. It
-// changes nothing on the nodes. The validity is what a majority has left, less the [Grace]. Fence is 0 unless a
-// majority has the same one. The options are [TTL] for renewals, [RenewFor] and Grace.
+// changes nothing on the nodes. The validity is what a majority has left, less the [Grace]. The options are [TTL] for
+// renewals, [RenewFor] and Grace.
 //
 // Attach in one process at a time, and only to a lock that nobody has released. Otherwise two may hold it, which Attach
 // cannot notice (https://github.com/quorumlock/quorumlock/blob/main/docs/recipes.md).

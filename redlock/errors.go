@@ -35,7 +35,7 @@ var (
 	ErrExpired error = loss("redlock: lock has expired")
 	// ErrGone means that the nodes lost the lock, before its deadline or within its [Grace].
 	ErrGone error = loss("redlock: lock is gone")
-	// ErrNotRun means that Do did not run its function. The error also says why.
+	// ErrNotRun means that Do did not run its function.
 	ErrNotRun = errors.New("redlock: the function has not run")
 	// ErrInvalid means that an argument is out of range, or that the call has no use for it. Nothing was sent, unless a
 	// [TokenSource] failed in a later round.

@@ -96,7 +96,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 }
 
 // Close ends the Locker. Calls that wait, and all later ones, return [ErrClosed]. Close takes the node timeout at most,
-// and a second more if an Observer blocks. The error is always nil.
+// and a second more if an Observer blocks. It returns nil.
 //
 // The contexts of functions of Do end. Each lock is renewed until its function returns, and then released. Close does
 // not wait for that: see [Locker.Shutdown].

@@ -8,9 +8,9 @@ func TTL(ttl time.Duration) LockOption {
 	return lockOption(func(r *request) { r.TTL = ttl })
 }
 
-// RenewFor renews the lock while it is held: after 0.1 s, and then after each third of the TTL. No renewal moves the
-// deadline past d after the acquire began. The default is NoLimit for calls with a function, and 0, no renewal, for the
-// others. A loss is noticed at the next renewal, or at once if nodes announce it.
+// RenewFor renews the lock while it is held: after 0.1 s at the latest, and then after each third of the TTL. No
+// renewal moves the deadline past d after the acquire began. The default is NoLimit for calls with a function, and 0,
+// no renewal, for the others. A loss is noticed at the next renewal, or at once if nodes announce it.
 func RenewFor(d time.Duration) LockOption {
 	return lockOption(func(r *request) { r.renewFor, r.renewSet = d, true })
 }
@@ -34,9 +34,9 @@ func MaxOutage(d time.Duration) LockOption {
 	return lockOption(func(r *request) { r.maxOutage, r.given = d, r.given|givenMaxOutage })
 }
 
-// Reentrant lets the holder take its lock again. The call returns another handle, and extends the lock by its TTL like
-// [Lock.Extend], whose errors it returns. The holder is known by the context of Do or [Lock.Context], or by [Owner].
-// The last Unlock releases the lock. Without the option the error is [ErrDeadlock].
+// Reentrant lets the holder take its lock again, instead of [ErrDeadlock]. The call returns another handle, and extends
+// the lock by its TTL like [Lock.Extend], whose errors it returns. The holder is known by the context of Do or
+// [Lock.Context], or by [Owner]. The last Unlock releases the lock.
 func Reentrant() LockOption {
 	return callOption{func(r *request) { r.reentrant = true }, "Reentrant"}
 }

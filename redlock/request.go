@@ -15,7 +15,7 @@ import (
 
 const maxMetadataBytes = 256
 
-// NoLimit is a duration without end. As a TTL of a LockState it means that the key never expires.
+// NoLimit is a duration without end.
 const NoLimit time.Duration = math.MaxInt64
 
 const _ = uint64(NoLimit-engine.NoLimit) + uint64(engine.NoLimit-NoLimit) // does not compile unless the two are equal

@@ -38,7 +38,7 @@ type LockState struct {
 	Holders []Holder
 	// WriterWaits means that a majority knows of a process that waits for another kind, and keeps new callers out.
 	WriterWaits bool
-	// Nodes[i] is about the i-th node given to New or Open.
+	// Nodes[i] is about the i-th node.
 	Nodes []NodeState
 }
 
