@@ -43,14 +43,14 @@ func (n *Node) Close() error { return (*node.Node)(n).Close() }
 //   - unix://[user:password@]/path/to/socket[?db=n]
 //
 // ?db=n may stand for /db; valkey:// and valkeys:// mean redis:// and rediss://. The host is an IP address, of IPv6 in
-// brackets, or a name in ASCII. The port is from 1 to 65535, by default 6379. Two URLs must not lead to one server, not
-// even to two databases of it.
+// brackets, or a name in ASCII (punycode). The port is 6379 by default. An @ in the path of a unix URL with a password
+// is percent-encoded. No two URLs lead to one server, not even to two databases of it.
 //
 // Each 15 to 30 s a node looks, over one more connection, whether another server answers at the URL, and then moves
 // there.
 //
 // The error is redlock.ErrInvalid for no URL, a URL of another form, or a wrong option. It repeats nothing of a
-// malformed URL, which may be part of a password that is not percent-encoded.
+// malformed URL, which may be part of a password.
 func Open(urls []string, opts ...Option) ([]*Node, error) {
 	o, err := newOptions(opts)
 	if err != nil {
