@@ -26,8 +26,9 @@ var (
 	ErrOwnToken error = denial("nodeerr: the same token holds the key: a token must not repeat")
 	// ErrNoExpiry means that the key has no TTL, so that its client has to delete it. It comes with ErrHeld.
 	ErrNoExpiry = errors.New("nodeerr: the key has no expiry")
-	// ErrForeign means that the key, or a companion key such as the fencing counter, holds data of another program: not a
-	// string, or more than 1024 bytes. Nothing deletes it. To an acquire, data that has a TTL is ErrHeld.
+	// ErrForeign means that the key holds data of another program (not a string, or more than 1024 bytes), or a companion
+	// key, such as the fencing counter, holds other data. Nothing deletes it. To an acquire, data that has a TTL is
+	// ErrHeld.
 	ErrForeign = errors.New("nodeerr: the key holds data of another program, not a lock")
 	// ErrAbsent means that the key does not exist.
 	ErrAbsent = errors.New("nodeerr: the key does not exist")
