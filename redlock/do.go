@@ -9,8 +9,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// Do runs fn while it holds the lock of a name. It waits for the lock like [Locker.Lock], renews it while fn runs, and
-// releases it when fn returns or panics. [MaxWait] and [MaxOutage] limit the wait, [RenewFor] the renewals.
+// Do runs fn while it holds the lock of a name. It waits like [Locker.Lock], renews the lock while fn runs, and
+// releases it when fn returns or panics. [RenewFor] limits the renewals.
 //
 // The context of fn ends with ctx, and with the lock. [context.Cause] is then the loss ([ErrLost]), [ErrReleased] after
 // an Unlock by fn, or [ErrClosed] after [Locker.Close]. fn has to stop; until it returns the lock is renewed.
@@ -19,8 +19,8 @@ import (
 // holder. nil means that the lock was held until fn returned or released it. If fn did not run, the error is that of
 // Lock, and [ErrNotRun].
 //
-// A release that is not confirmed is logged and sent again. If too many servers refused it, or nodes were closed, Do
-// returns [ErrNoQuorum], and the key stays until its TTL.
+// A release that is not confirmed is sent again. If too many servers refused it, or nodes were closed, the error is
+// [ErrNoQuorum], and the key stays until its TTL.
 func (l *Locker) Do(
 	ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {

@@ -8,16 +8,16 @@ func TTL(ttl time.Duration) LockOption {
 	return lockOption(func(r *request) { r.TTL = ttl })
 }
 
-// RenewFor renews the lock while it is held: after 0.1 s at the latest, and then after each third of the TTL. No
-// renewal moves the deadline past d after the acquire began. The default is NoLimit for calls with a function, and 0,
-// no renewal, for the others. A loss is noticed at the next renewal, or at once if nodes announce it.
+// RenewFor renews the lock: after 0.1 s at the latest, then after each third of the TTL. No renewal moves the deadline
+// past d after the acquire began. The default is NoLimit for calls with a function, and 0, none, for the others. A loss
+// is noticed at the next renewal, or at once if nodes announce it.
 func RenewFor(d time.Duration) LockOption {
 	return lockOption(func(r *request) { r.renewFor, r.renewSet = d, true })
 }
 
 // Grace moves the deadline d earlier, so that the holder can stop before another begins. The nodes keep the key for d
-// more, in which an Unlock succeeds. The default is 0, the most half of the TTL. The price is less time to repeat a
-// failed renewal: with a TTL of 12 s and a grace of 6 s, 2 s instead of 8 s.
+// more, in which an Unlock succeeds. The default is 0, the most half of the TTL. Failed renewals have less time: with a
+// grace of 6 s of a TTL of 12 s, 2 s instead of 8 s.
 func Grace(d time.Duration) LockOption {
 	return lockOption(func(r *request) { r.Grace, r.given = d, r.given|givenGrace })
 }
