@@ -14,6 +14,9 @@
 // MariaDB run as processes of the tests, in temporary folders. Where one is not installed (make setup) its tests are
 // left out; with CI=true that is a failure.
 //
+// A client in Python (testdata/lock.py) takes locks beside Lockers, on redis-server processes. It needs Python's package
+// redis (make setup); without it, its tests are left out, or fail with CI=true.
+//
 // The soak test runs on redis-server processes instead:
 //
 //	QUORUMLOCK_SOAK=60s go test -run Soak ./...
