@@ -245,16 +245,29 @@ func (s *scratch) json(code string) error {
 	return s.script("sh", "redlock inspect --config redlock.json a-lock-of-no-one")
 }
 
-// redis has a server carry out the lines.
+// word matches a word of a command: text in double quotes may have blanks.
+var word = regexp.MustCompile(`"[^"]*"|\S+`)
+
+// redis has a server carry out the lines. A comment behind a command may state the reply.
 func (s *scratch) redis(code string) error {
+	reply := ""
 	for line := range strings.Lines(code) {
-		words := strings.Fields(line)
-		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+		line = strings.TrimSpace(line)
+		if stated, is := strings.CutPrefix(line, "# -> "); is && stated != reply {
+			return fmt.Errorf("%q is stated, and the reply is %q", stated, reply)
+		}
+		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		if _, err := s.server(0).Do(words[0], toAny(words[1:])...); err != nil {
-			return fmt.Errorf("%s: %w", strings.TrimSpace(line), err)
+		words := word.FindAllString(line, -1)
+		for i := range words {
+			words[i] = strings.Trim(words[i], `"`)
 		}
+		answer, err := s.server(0).Do(words[0], toAny(words[1:])...)
+		if err != nil {
+			return fmt.Errorf("%s: %w", line, err)
+		}
+		reply = fmt.Sprint(answer)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@
 //     fail only with a code that the block states ("exit code 75").
 //   - crontab: its lines have five fields of time, and their commands are run as cron would.
 //   - json: it is valid; an object with the key "nodes" is a configuration file, and the tool is run with it.
-//   - redis: its lines are commands that a server carries out.
+//   - redis: its lines are commands that a server carries out. A comment "# -> 1" behind a command states the reply.
 //   - text: output and the like, which is no code.
 //
 // The blocks of a document are run in the order in which they stand, in the same folder.
