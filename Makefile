@@ -98,7 +98,7 @@ sim: ## Run the protocol through simulated schedules, from a random seed on
 	@go run ./internal/dev/sim/prove -seeds $(SEEDS)
 
 .PHONY: proof
-proof: ## The same from seed 1 on, and with every rule weakened in its turn; write docs/proof.md
+proof: ## The same from seed 1 on, and with every rule weakened in its turn; write docs/proof.md and its list
 	@go run ./internal/dev/sim/prove -seeds $(SEEDS) -write
 
 .PHONY: trace

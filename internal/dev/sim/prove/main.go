@@ -5,7 +5,8 @@
 //	prove -seeds 1000000           a million schedules, from a random seed on
 //	prove -replay 17               the trace of schedule 17
 //	prove -mutation no-drift       schedules with this rule weakened, and the trace of the one that caught it
-//	prove -seeds 1000000 -write    the whole proof: writes docs/proof.md, and for the tests testdata/seeds.txt
+//	prove -seeds 1000000 -write    the whole proof: writes docs/proof.md, docs/proof/mutations.txt, and for the tests testdata/seeds.txt
+//	prove -page                    writes docs/proof.md alone, with the results in docs/proof/mutations.txt, after a change of its text
 //	prove -diff BINARY -from 101 -seeds 100
 //	                               the first difference to a prove that was built from another commit, if one of these schedules
 //	                               runs in another way there
@@ -17,7 +18,7 @@ package main
 import (
 	"bytes"
 	"cmp"
-	_ "embed" // the text of the page, and seeds
+	_ "embed" // seeds
 	"errors"
 	"flag"
 	"fmt"
@@ -28,7 +29,6 @@ import (
 	"regexp"
 	"runtime/debug"
 	"strings"
-	"text/template"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/dev/mutation"
@@ -48,6 +48,7 @@ func main() {
 	each := flag.Bool("digests", false, "print the digest of each schedule, for -diff")
 	record := flag.Uint64("record", 0, "print what happens in this schedule and what is asked for, for -diff")
 	write := flag.Bool("write", false, "run them from 1 on, try all mutations, and write the proof")
+	again := flag.Bool("page", false, "write the page of the proof again, with its results")
 	flag.Parse()
 	wire.Illegal = func(change string) { panic(change) }
 	debug.SetGCPercent(1000) // little is in use at a time: collecting it would take half of the time
@@ -55,6 +56,8 @@ func main() {
 	switch {
 	case *write:
 		err = prove(*seeds)
+	case *again:
+		err = writeAgain()
 	case *name != "":
 		err = trace(*name, *from)
 	case *other != "":
@@ -108,14 +111,6 @@ func trace(name string, from uint64) error {
 	return fmt.Errorf("there is no mutation %q", name)
 }
 
-// caught is a mutation that a schedule has caught.
-type caught struct {
-	mutation.Mutation
-	Seed   string
-	What   string // the promise that it broke
-	output string
-}
-
 // violation is the last line of a search that has found something.
 var violation = regexp.MustCompile(`(?m)^prove: seed (\d+): ([^:]+): `)
 
@@ -143,9 +138,6 @@ func try(m mutation.Mutation, from uint64) (c caught, err error) {
 	return caught{m, found[1], found[2], string(out)}, nil
 }
 
-//go:embed proof.md.tmpl
-var page string
-
 //go:embed testdata/seeds.txt
 var seeds string
 
@@ -165,13 +157,8 @@ func prove(n uint64) error {
 	if err := search(1, n); err != nil {
 		return err
 	}
-	proof := struct {
-		Date         string
-		Seeds, Bound uint64
-		Took         time.Duration
-		Caught       []caught
-	}{time.Now().UTC().Format(time.DateOnly), n, bound, time.Since(begin).Round(time.Second), nil}
-	var text, list bytes.Buffer
+	p := proof{Date: time.Now().UTC().Format(time.DateOnly), Seeds: n, Bound: bound, Took: time.Since(begin).Round(time.Second)}
+	var list bytes.Buffer
 	for _, m := range mutation.All() {
 		c, err := try(m, seedOf(m))
 		if err != nil {
@@ -179,13 +166,13 @@ func prove(n uint64) error {
 		}
 		fmt.Printf("%s: seed %s, %s\n", c.Name, c.Seed, c.What)
 		fmt.Fprintln(&list, c.Name, c.Seed)
-		proof.Caught = append(proof.Caught, c)
+		p.Caught = append(p.Caught, c)
 	}
-	if err := template.Must(template.New("proof.md").Parse(page)).Execute(&text, proof); err != nil {
-		return err
-	}
+	text, err := p.page()
 	return errors.Join(
-		os.WriteFile(filepath.Join("docs", "proof.md"), text.Bytes(), 0o644),
+		err,
+		os.WriteFile(pagePath, text, 0o644),
+		os.WriteFile(listPath, p.list(), 0o644),
 		os.WriteFile(filepath.Join("internal", "dev", "sim", "prove", "testdata", "seeds.txt"), list.Bytes(), 0o644),
 	)
 }

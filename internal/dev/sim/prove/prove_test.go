@@ -2,6 +2,7 @@ package main
 
 import (
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,4 +24,20 @@ func TestProve_CatchesMutations(t *testing.T) {
 			t.Logf("caught by seed %s: %s", c.Seed, c.What)
 		})
 	}
+}
+
+// The page is the template with the results of the last prove -write, which the list has.
+func TestProve_ThePageIsThatOfTheListAndTheTemplate(t *testing.T) {
+	t.Chdir("../../../..")
+	list, err := os.ReadFile(listPath)
+	require.NoError(t, err)
+	p, err := parseList(string(list))
+	require.NoError(t, err)
+	require.Equal(t, string(list), string(p.list()))
+	want, err := p.page()
+	require.NoError(t, err)
+	text, err := os.ReadFile(pagePath)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(text), "go run ./internal/dev/sim/prove -page writes it")
+	require.Len(t, p.Telling(), 10)
 }
