@@ -15,12 +15,12 @@ import (
 
 const scope = "github.com/quorumlock/quorumlock/otelredlock"
 
-// Observer makes spans and metrics of the events of Lockers. It is an [event.Observer]; make one with [New]. It need not be
-// closed: when its Lockers are, the providers keep nothing of it.
+// Observer makes spans and metrics of the events of Lockers. It is an [event.Observer]. Make one with [New]. It needs no
+// Close: when its Lockers are closed, the providers keep nothing of it.
 //
 // Several Lockers may share an Observer, or each may have its own with the same providers: spans and sums are the same.
-// redlock.node.up and redlock.node.quarantined of a server that several Lockers use are right if they share the Observer or the
-// nodes agree; otherwise one of the Lockers is reported.
+// Lockers that use the same servers should share it: otherwise redlock.node.up and redlock.node.quarantined show one of
+// the Lockers.
 type Observer struct {
 	names   func(string) string // nil means no names
 	tracer  trace.Tracer        // nil means no spans
@@ -29,9 +29,8 @@ type Observer struct {
 	state   *state
 }
 
-// New returns an Observer, for [redlock.WithObserver]. It fails if the MeterProvider refuses an instrument, or an option is nil.
-// promredlock.New returns no error, as it asks nobody for its metrics: what a registry has against them, it says when they are
-// registered.
+// New returns an Observer, for [redlock.WithObserver]. It fails if the MeterProvider refuses an instrument, or an option
+// is nil.
 func New(opts ...Option) (*Observer, error) {
 	options, err := newOptions(opts)
 	if err != nil {

@@ -32,8 +32,8 @@ func newOptions(opts []Option) (options, error) {
 	return o, nil
 }
 
-// WithTracerProvider sets what makes spans. The default, also for nil, is the global one. With that of package
-// go.opentelemetry.io/otel/trace/noop nothing is kept for spans.
+// WithTracerProvider sets the provider of spans. The default, also for nil, is the global one. With the provider of
+// package go.opentelemetry.io/otel/trace/noop the Observer keeps nothing for spans.
 func WithTracerProvider(provider trace.TracerProvider) Option {
 	return option(func(o *options) {
 		if provider != nil {
@@ -42,7 +42,7 @@ func WithTracerProvider(provider trace.TracerProvider) Option {
 	})
 }
 
-// WithMeterProvider sets what makes metrics. The default, also for nil, is the global one.
+// WithMeterProvider sets the provider of metrics. The default, also for nil, is the global one.
 func WithMeterProvider(provider metric.MeterProvider) Option {
 	return option(func(o *options) {
 		if provider != nil {
@@ -51,10 +51,10 @@ func WithMeterProvider(provider metric.MeterProvider) Option {
 	})
 }
 
-// WithNameAttribute adds the attribute redlock.name to spans, and to the metrics of acquires, of held locks, of their durations
-// and of losses. name returns its value for the name of a lock; it must not block, and may be called by several goroutines. For
-// the metrics each value makes series of its own, which stay until the program ends: so name has to map the names of all locks
-// to a few values, for example invoice-4711 to invoice. Without the option, and with nil, nothing has the name of a lock.
+// WithNameAttribute adds the attribute redlock.name to spans, and to the metrics of acquires, held locks and losses. name
+// returns its value for the name of a lock. It must not block, and may be called by several goroutines. Each value makes
+// series that stay until the program ends: map the names of all locks to a few values, such as invoice-4711 to invoice.
+// The default, and nil, is no attribute.
 func WithNameAttribute(name func(lock string) string) Option {
 	return option(func(o *options) { o.names = name })
 }

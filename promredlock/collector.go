@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
-// Collector makes metrics of the events of Lockers. It is an [event.Observer] and a [prometheus.Collector], and all methods
+// Collector makes metrics of the events of Lockers. It is an [event.Observer] and a [prometheus.Collector]. All methods
 // may be called from any goroutine. Make one with [New].
 type Collector struct {
 	names func(string) string // nil means no names
@@ -37,11 +37,8 @@ type Collector struct {
 	collectors      []prometheus.Collector
 }
 
-// New returns a Collector, to be registered and to be passed to redlock.WithObserver. Several Lockers may share it: their
-// figures add up. A nil option is ignored.
-//
-// Other than otelredlock.New it returns no error: the metrics are its own, and if there is something wrong with them, the registry
-// says so when the Collector is registered. That of OpenTelemetry takes instruments of a MeterProvider, which may refuse them.
+// New returns a Collector. Register it, and pass it to redlock.WithObserver. Several Lockers may share it: their figures
+// add up. A nil option is ignored. If the metrics conflict with others, the registration says so.
 func New(opts ...Option) *Collector {
 	o := options{durations: outcome.Durations}
 	for _, opt := range opts {

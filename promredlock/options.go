@@ -21,16 +21,16 @@ type options struct {
 	factor    float64
 }
 
-// WithNameLabel adds the label name to the metrics of acquires, of held locks, of their durations and of losses. name returns
-// its value for the name of a lock; it must not block, nor call the Collector. Each value makes 100 series or more for each
-// kind of lock that it has, which stay until the program ends: so name has to map the names of all locks to a few values, for
-// example invoice-4711 to invoice. That is the responsibility of the caller. Without the option, and with nil, no metric has the name of a lock.
+// WithNameLabel adds the label name to the metrics of acquires, held locks and losses. name returns its value for the name
+// of a lock. It must not block or call the Collector. Each value makes about 100 series or more for each kind of lock, which stay
+// until the program ends: map the names of all locks to a few values, such as invoice-4711 to invoice. The default, and
+// nil, is no label.
 func WithNameLabel(name func(lock string) string) Option {
 	return option(func(o *options) { o.names = name })
 }
 
-// WithBuckets sets the upper bounds of the buckets of durations, in seconds: of acquires and their waits, rounds, nodes,
-// extensions and unlocks. The default has 19 from 50 µs to 60 s. The order does not matter; none means the default.
+// WithBuckets sets the upper bounds of the buckets of durations, in seconds and in any order: of acquires and their waits,
+// rounds, nodes, extensions and unlocks. The default is 19 buckets, from 50 µs to 60 s.
 func WithBuckets(seconds ...float64) Option {
 	bounds := slices.DeleteFunc(slices.Clone(seconds), math.IsNaN)
 	slices.Sort(bounds)
@@ -42,8 +42,8 @@ func WithBuckets(seconds ...float64) Option {
 	})
 }
 
-// WithNativeHistograms makes native histograms beside the buckets, for a Prometheus server that collects them. Each bucket is
-// at most by factor, above 1, larger than the one below; 1.1 is usual. A factor of 1 or less, the default, means none.
+// WithNativeHistograms makes native histograms beside the buckets, for a Prometheus server that collects them. Each bucket
+// is at most factor times as large as the one below: 1.1 is usual. A factor of 1 or less, the default, means none.
 func WithNativeHistograms(factor float64) Option {
 	return option(func(o *options) { o.factor = factor })
 }
