@@ -85,9 +85,9 @@ func New(t testing.TB, opts ...Option) *Cluster {
 	return c
 }
 
-// Locker makes a Locker with connections of its own, as another process would have. It is closed when the test ends;
-// the test may close it before. An option that redlock.New refuses ends the test: one of package pool is such,
-// because the nodes have their options already. redlock.WithClock has no effect.
+// Locker makes a Locker with connections of its own, as another process would have. The Locker is closed when the test
+// ends; the test may close it before. An option that redlock.New refuses ends the test, such as an option of package
+// pool. redlock.WithClock has no effect.
 func (c *Cluster) Locker(opts ...redlock.Option) *redlock.Locker {
 	c.t.Helper()
 	c.enter()
