@@ -22,9 +22,9 @@ type options struct {
 }
 
 // WithNameLabel adds the label name to the metrics of acquires, held locks and losses. name returns its value for the name
-// of a lock. It must not block or call the Collector. Each value makes about 100 series or more for each kind of lock, which stay
-// until the program ends: map the names of all locks to a few values, such as invoice-4711 to invoice. The default, and
-// nil, is no label.
+// of a lock. It must not block or call the Collector. Each value makes about 100 series or more for each kind of lock,
+// which stay until the program ends: map the names of all locks to a few values, such as invoice-4711 to invoice. The
+// default, and nil, is no label.
 func WithNameLabel(name func(lock string) string) Option {
 	return option(func(o *options) { o.names = name })
 }
