@@ -14,25 +14,28 @@ import (
 // billInvoice answers at once, whether or not the invoice is being billed already.
 func billInvoice(locker *redlock.Locker) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		name := "invoice-" + r.PathValue("id")
-		err := locker.TryDo(r.Context(), name, func(ctx context.Context, _ *redlock.Lock) error {
+		err := locker.TryDo(r.Context(), "invoice-"+r.PathValue("id"), func(ctx context.Context, _ *redlock.Lock) error {
 			return bill(ctx)
 		})
-		switch notRun := errors.Is(err, redlock.ErrNotRun); {
-		case err == nil:
-			w.WriteHeader(http.StatusNoContent)
-		case notRun && errors.Is(err, redlock.ErrTaken): // another request holds the lock
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, "this invoice is being billed, try later", http.StatusConflict)
-		case notRun && errors.Is(err, redlock.ErrNoQuorum): // too few servers answer: log err, which names them
-			w.Header().Set("Retry-After", "5")
-			http.Error(w, "service unavailable, try later", http.StatusServiceUnavailable)
-		case notRun && errors.Is(err, redlock.ErrInvalid): // the id cannot be part of a name
-			http.Error(w, "no such invoice", http.StatusNotFound)
-		default: // bill has failed, or the lock was lost, or it cannot be taken (ErrForeign): log err
-			http.Error(w, "billing failed", http.StatusInternalServerError)
-		}
+		w.WriteHeader(answer(err))
 	}
+}
+
+// answer returns the HTTP status for the error of a call whose function bills.
+func answer(err error) int {
+	if errors.Is(err, redlock.ErrNotRun) { // the lock was not taken: nothing was done
+		switch {
+		case errors.Is(err, redlock.ErrTaken):
+			return http.StatusLocked
+		case errors.Is(err, redlock.ErrInvalid): // the id cannot be part of a name
+			return http.StatusNotFound
+		}
+		return http.StatusServiceUnavailable // log err: it names the servers
+	}
+	if err != nil { // the work has failed, or its lock was lost: log err, and look what was done
+		return http.StatusInternalServerError
+	}
+	return http.StatusNoContent
 }
 
 func Example_handler() {
@@ -42,28 +45,30 @@ func Example_handler() {
 	defer locker.Close()
 	handler := http.NewServeMux()
 	handler.Handle("POST /invoices/{id}/bill", billInvoice(locker))
-	post := func() {
+	post := func(id string) {
 		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/invoices/42/bill", nil))
-		fmt.Printf("%d, Retry-After %q\n", w.Code, w.Header().Get("Retry-After"))
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/invoices/"+id+"/bill", nil))
+		fmt.Println(w.Code)
 	}
 
-	post()
+	post("42")
+	post("%0a")
 	lock, err := locker.TryLock(context.Background(), "invoice-42")
 	if err != nil {
 		log.Fatal(err)
 	}
-	post()
+	post("42")
 	if err := lock.Unlock(context.Background()); err != nil {
 		log.Fatal(err)
 	}
 	servers[0].SetError("LOADING Redis is loading the dataset in memory")
 	servers[1].SetError("LOADING Redis is loading the dataset in memory")
-	post()
+	post("42")
 
 	// Output:
 	// billed
-	// 204, Retry-After ""
-	// 409, Retry-After "1"
-	// 503, Retry-After "5"
+	// 204
+	// 404
+	// 423
+	// 503
 }

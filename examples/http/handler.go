@@ -41,24 +41,51 @@ func (s *service) withdraw(w http.ResponseWriter, r *http.Request) {
 	err = s.locker.Do(r.Context(), "account-"+id, func(ctx context.Context, lock *redlock.Lock) error {
 		return s.accounts.withdraw(ctx, id, amount, lock.Fence()) // ctx ends when the lock is lost
 	}, redlock.MaxWait(maxWait), redlock.RenewFor(maxHold))
-	switch notRun := errors.Is(err, redlock.ErrNotRun); {
-	case err == nil:
-	case errors.Is(err, errUnknown), notRun && errors.Is(err, redlock.ErrInvalid): // the id cannot be part of a name
-		http.Error(w, "no such account", http.StatusNotFound)
-	case errors.Is(err, errTooLittle):
-		http.Error(w, err.Error(), http.StatusConflict)
-	case notRun && errors.Is(err, redlock.ErrTaken):
+	status := answer(err)
+	switch status {
+	case http.StatusLocked:
 		// The TTL of the holder would be a bad guess: it is renewed while the work lasts, which is mostly shorter.
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, "another request works on the account", http.StatusLocked)
-	case notRun && errors.Is(err, redlock.ErrNoQuorum):
+	case http.StatusServiceUnavailable:
 		log.Print(err) // names the servers that fail
 		w.Header().Set("Retry-After", "5")
-		http.Error(w, "no locks at the moment", http.StatusServiceUnavailable)
-	default:
+	case http.StatusInternalServerError:
 		log.Print(err)
-		http.Error(w, "the withdrawal has failed, or is done", http.StatusInternalServerError)
 	}
+	if text := texts[status]; text != "" {
+		http.Error(w, text, status)
+	}
+}
+
+// answer returns the HTTP status for the error of a withdrawal.
+func answer(err error) int {
+	if errors.Is(err, redlock.ErrNotRun) { // the lock was not taken: nothing was done
+		switch {
+		case errors.Is(err, redlock.ErrTaken):
+			return http.StatusLocked
+		case errors.Is(err, redlock.ErrInvalid): // the id cannot be part of a name
+			return http.StatusNotFound
+		}
+		return http.StatusServiceUnavailable // log err: it names the servers
+	}
+	switch {
+	case err == nil:
+		return http.StatusOK
+	case errors.Is(err, errUnknown):
+		return http.StatusNotFound
+	case errors.Is(err, errTooLittle):
+		return http.StatusConflict
+	}
+	return http.StatusInternalServerError // the work has failed, or its lock was lost
+}
+
+// texts is what clients read beside the status.
+var texts = map[int]string{
+	http.StatusNotFound:            "no such account",
+	http.StatusConflict:            errTooLittle.Error(),
+	http.StatusLocked:              "another request works on the account",
+	http.StatusServiceUnavailable:  "no locks at the moment",
+	http.StatusInternalServerError: "the withdrawal has failed, or is done",
 }
 
 func (s *service) ready(w http.ResponseWriter, r *http.Request) {

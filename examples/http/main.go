@@ -8,7 +8,7 @@
 // What a client makes of these answers:
 //
 //	423 Locked               nothing was done   another request works on the account: send it again after Retry-After
-//	503 Service Unavailable  nothing was done   too few lock servers answer, whichever instance asks: the same
+//	503 Service Unavailable  nothing was done   the lock cannot be taken, mostly as too few servers answer: the same
 //	500                      done, or not       the work has failed, or has lost its lock: look at the account first
 //
 // A load balancer asks /readyz, which is 200 while a majority of the lock servers answers. Whoever restarts
