@@ -145,20 +145,22 @@ func each(rules string) map[string]string {
 func TestAlerts_LeadToADocumentThatExists(t *testing.T) {
 	t.Parallel()
 	rules, alerts := readAlerts(t)
-	anchors := map[string]bool{}
-	document, err := os.ReadFile("../docs/operations.md")
-	require.NoError(t, err)
 	punctuation := regexp.MustCompile(`[^a-z0-9 -]`)
-	for line := range strings.Lines(string(document)) {
-		if heading := strings.TrimLeft(line, "#"); heading != line {
-			heading = punctuation.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
-			anchors[strings.ReplaceAll(heading, " ", "-")] = true
+	anchors := map[string]bool{}
+	for _, page := range []string{"operations.md", "failures.md"} {
+		document, err := os.ReadFile("../docs/" + page)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(document)) {
+			if heading := strings.TrimLeft(line, "#"); heading != line {
+				heading = punctuation.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
+				anchors[page+"#"+strings.ReplaceAll(heading, " ", "-")] = true
+			}
 		}
 	}
-	links := regexp.MustCompile(`(?m)^ *runbook_url: https://github.com/quorumlock/quorumlock/blob/main/docs/operations.md#(.*)$`).FindAllStringSubmatch(rules, -1)
+	links := regexp.MustCompile(`(?m)^ *runbook_url: https://github.com/quorumlock/quorumlock/blob/main/docs/(.*)$`).FindAllStringSubmatch(rules, -1)
 	require.Len(t, links, len(alerts), "each alert has one")
 	for _, link := range links {
-		require.True(t, anchors[link[1]], "docs/operations.md has a heading for #%s", link[1])
+		require.True(t, anchors[link[1]], "there is no docs/%s", link[1])
 	}
 }
 

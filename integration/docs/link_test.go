@@ -125,8 +125,8 @@ func TestLinks_ThatLeadNowhereAreFound(t *testing.T) {
 	d := &document{path: "docs/adr/x.md"}
 	for link, good := range map[string]bool{
 		"../safety.md":                              true,
-		"../safety.md#fencing-tokens":               true,
-		"../safety.md#fencing-token":                false,
+		"../safety.md#the-assumptions":              true,
+		"../safety.md#the-assumption":               false,
 		"../safty.md":                               false,
 		"../../../outside.md":                       false,
 		"../../redlock/doc.go":                      true,

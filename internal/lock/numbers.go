@@ -15,7 +15,7 @@ type numbers struct {
 // block returns how many numbers the round that begins asks for: one for every two microseconds that rounds take. All
 // rounds of a process, lost ones included, ask for at most one number for every two microseconds that its won rounds
 // took. The estimate ensures that, because it starts at 0 and lags. A round that wins a name overlaps with one other
-// such round at most, so counters do not run ahead of the clocks; see docs/safety.md.
+// such round at most, so counters do not run ahead of the clocks; see docs/fencing.md.
 func (n *numbers) block() uint64 {
 	return uint64(min(max(n.took.Microseconds()/2, 1), quorum.MaxBlock))
 }

@@ -4,7 +4,7 @@ import "time"
 
 // Handoff is the rule by which a lock is handed off within a process. The lease goes on, and its next holder is a
 // waiter of the same process. No node is asked, so the lock has to be as good for the next holder as one that the nodes
-// have just granted. See docs/safety.md.
+// have just granted. See docs/adr/0013-local-handoff.md.
 //
 // With fencing the nodes have granted a block of numbers, and hold the last of them. Each holder has the next number of
 // the block.

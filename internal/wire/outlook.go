@@ -49,7 +49,7 @@ func (o Outlook) Words() (first, later string) { return words[o][0], words[o][1]
 // passing is the codes of error replies that pass. A code that is not in the list does not pass.
 var passing = []string{"LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN", "ASK", "MISCONF", "OOM", "NOREPLICAS"}
 
-// Reasons is all reasons, in the words of docs/operations.md. The first one that matches an error is the reason of that
+// Reasons is all reasons, in the words of docs/failures.md. The first one that matches an error is the reason of that
 // error.
 var Reasons = []struct {
 	Name string

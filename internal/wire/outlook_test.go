@@ -121,14 +121,14 @@ func TestOutlook_OfEachReason(t *testing.T) {
 	}
 }
 
-// docs/operations.md has the table of the code.
+// docs/failures.md has the table of the code.
 func TestOutlook_IsInTheDocumentation(t *testing.T) {
 	table := "| a majority of the nodes has | before a majority has answered once | afterwards |\n|---|---|---|\n"
 	for i := range wire.Reasons {
 		first, later := wire.Reasons[i].Words()
 		table += fmt.Sprintf("| %s | %s | %s |\n", wire.Reasons[i].Name, first, later)
 	}
-	text, err := os.ReadFile("../../docs/operations.md")
+	text, err := os.ReadFile("../../docs/failures.md")
 	require.NoError(t, err)
 	require.True(t, strings.Contains(string(text), table), "it should be:\n%s", table)
 	require.Equal(t, 10*time.Second, wire.Patience, "as the words say")

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
-// A user with the rights that docs/safety.md proposes can do nothing of what the same section warns of.
+// A user with the rights that docs/operations.md proposes can do nothing of what the same section warns of.
 func TestTenants_TheUserOfTheDocumentationCannotHarmLocks(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
 	old := testredis.IsOld(t, server)
@@ -24,7 +24,7 @@ func TestTenants_TheUserOfTheDocumentationCannotHarmLocks(t *testing.T) {
 		_, err := conn.Do(name, redis.Args{}.AddFlat(strings.Fields(rest))...)
 		return err
 	}
-	text, err := os.ReadFile("../../../docs/safety.md")
+	text, err := os.ReadFile("../../../docs/operations.md")
 	require.NoError(t, err)
 	rules := regexp.MustCompile(`ACL SETUSER tenant .*`).FindAllString(string(text), -1)
 	require.Len(t, rules, 2)

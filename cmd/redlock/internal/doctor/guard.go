@@ -77,7 +77,7 @@ func prepared(x *examination, f *facts) []Finding {
 	case errors.As(err, &refusal) && refusal.Code == "NOPERM":
 		return fault("the server refuses its stamp: "+printable(refusal.Error()), aclFix(f, identityLine, x.Prefix))
 	default:
-		return fault("the server could not be stamped: "+printable(err.Error()), "see what the error means in docs/operations.md, Errors")
+		return fault("the server could not be stamped: "+printable(err.Error()), "see what the error means in docs/failures.md")
 	}
 }
 

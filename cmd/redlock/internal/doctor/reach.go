@@ -52,7 +52,7 @@ var reachChecks = []check{
 // grantsNone is why it matters that a server cannot be used.
 const grantsNone = "The node grants no locks. The lock survives that of a minority of the nodes only."
 
-// waits says what Lock does about a majority of such servers, in the words of docs/operations.md.
+// waits says what Lock does about a majority of such servers, in the words of docs/failures.md.
 func waits(err error) string {
 	first, later := wire.OutlookOf(err).Words()
 	if errors.Is(err, errSlow) {

@@ -126,5 +126,5 @@ func lock(x *examination, f *facts) []Finding {
 		err = quorum.Nodes[0].Err
 	}
 	return fault(fmt.Sprintf("a lock could not be taken, extended and released: %s", printable(display.Error(err))),
-		"see what the error means in docs/operations.md, Errors")
+		"see what the error means in docs/failures.md")
 }
