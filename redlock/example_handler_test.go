@@ -32,7 +32,7 @@ func answer(err error) int {
 		}
 		return http.StatusServiceUnavailable // log err: it names the servers
 	}
-	if err != nil { // the work has failed, or its lock was lost: log err, and look what was done
+	if err != nil { // the work has failed, or its lock was lost: log err, and look at the invoice
 		return http.StatusInternalServerError
 	}
 	return http.StatusNoContent
