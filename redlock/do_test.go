@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -354,4 +355,25 @@ func TestDo_SaysWhetherTheFunctionHasRun(t *testing.T) {
 		require.NoError(t, locker.Close())
 		requireIs(t, locker.Do(t.Context(), "free", ran(nil)), redlock.ErrNotRun, redlock.ErrClosed)
 	})
+}
+
+func TestReadme_BillsOnceIfItIsCalledTwice(t *testing.T) {
+	_, urls, stop := startServers(3)
+	defer stop()
+	after, beside := &invoices{}, &invoices{}
+	for range 2 { // one after the other
+		require.NoError(t, readme(t.Context(), urls, after))
+	}
+	require.Equal(t, map[int]int{4711: 1}, after.bills)
+
+	var calls sync.WaitGroup
+	for range 2 { // at the same time
+		calls.Go(func() {
+			if err := readme(t.Context(), urls, beside); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	require.Equal(t, map[int]int{4711: 1}, beside.bills)
 }

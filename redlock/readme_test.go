@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -68,25 +65,4 @@ func ExampleLocker_Do() {
 	// billed
 	// <nil>
 	// <nil>
-}
-
-func TestReadme_BillsOnceIfItIsCalledTwice(t *testing.T) {
-	_, urls, stop := startServers(3)
-	defer stop()
-	after, beside := &invoices{}, &invoices{}
-	for range 2 { // one after the other
-		require.NoError(t, readme(t.Context(), urls, after))
-	}
-	require.Equal(t, map[int]int{4711: 1}, after.bills)
-
-	var calls sync.WaitGroup
-	for range 2 { // at the same time
-		calls.Go(func() {
-			if err := readme(t.Context(), urls, beside); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	calls.Wait()
-	require.Equal(t, map[int]int{4711: 1}, beside.bills)
 }
