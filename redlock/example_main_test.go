@@ -3,7 +3,6 @@ package redlock_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os/signal"
 	"syscall"
 
@@ -16,7 +15,7 @@ func run(urls []string) error {
 	defer stop()
 	locker, err := redlock.Open(urls, // "redis://10.0.0.1:6379" and so on, one for each server
 		// pool.WithTimeout(time.Second), if servers are far away: by default each has 300 ms to answer
-		redlock.WithKeyPrefix("lock:"), redlock.WithLogger(slog.Default()))
+		redlock.WithKeyPrefix("lock:"))
 	if err != nil {
 		return err // a URL or an option is wrong: no server has been asked yet
 	}

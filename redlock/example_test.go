@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"log/slog"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -83,8 +82,7 @@ func ExampleOpen() {
 		"redis://10.0.0.4:6379", "redis://10.0.0.5:6379",
 	},
 		redlock.WithKeyPrefix("lock:"),
-		redlock.TTL(15*time.Second),
-		redlock.WithLogger(slog.Default()))
+		redlock.TTL(15*time.Second))
 	if err != nil {
 		log.Fatal(err) // a URL or an option is wrong: no server has been asked yet
 	}

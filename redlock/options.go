@@ -162,31 +162,13 @@ func WithFenceTTL(d time.Duration) Option {
 	return option(func(c *config) { c.settings.Keep = d })
 }
 
-// WithLogger sets the logger. By default nothing is logged. A nil logger is [ErrInvalid]. Tokens and values are never
-// logged.
+// WithLogger sets the logger. By default lines at Warn and above go to [slog.Default], looked up for each line;
+// slog.New(slog.DiscardHandler) logs nothing. nil is [ErrInvalid].
 //
-//	level   one line for each
-//	Warn    lock that was lost, or expired while it was held
-//	        node that is down, or does not vote after its restart (pool.WithRestartGuard)
-//	        call of ForceUnlock, with the holder's metadata
-//	        key without a TTL that was deleted (WithHeal), or that Lock has seen unchanged for 10 s
-//	        name under which data of another program, or a key without a TTL, was in the way of a majority when
-//	        a call returned: once a minute, and for 1024 names at most
-//	        name that Lock or Do have waited for, while the servers were the reason
-//	        call that too few nodes answered: once a minute
-//	        calls that wait for each other, because they took locks in different orders
-//	Info    name that Lock or Do have waited for while others held the lock, with the holder's metadata and the
-//	        locks that the call holds itself
-//	        lock that was not renewed in time, and was released within its Grace
-//	        node that is up again; release that too few nodes confirmed
-//	Debug   connection that broke
-//	        other round that was refused, with split=true if callers have taken the nodes from each other
-//
-// A wait is logged after 10 s, and then once a minute for each name while a call waits for it. If there are more than
-// 1024 names in a minute, only the number of the others is logged. docs/telemetry.md says which calls are found to wait
-// for each other.
-//
-// The handler runs beside the calls of the Locker, like an [event.Observer], so a slow handler delays no lock.
+// One cause is one line, after 2 s if it may pass: a lost lock, a node that is down, a majority that is missing and its
+// end, a key in the way, a long wait. Of Warn and of Info, at most 10 lines a minute are written, and then the number
+// of the others. No line has a token. All lines:
+// https://github.com/quorumlock/quorumlock/blob/main/docs/telemetry.md.
 func WithLogger(logger *slog.Logger) Option {
 	return option(func(c *config) { c.logger, c.noLogger = logger, logger == nil })
 }

@@ -1,7 +1,7 @@
 // Package certmagiclock gives a storage of github.com/caddyserver/certmagic the locks of package redlock: several instances of a
 // program obtain and renew a certificate once, also while a minority of the Redis servers is down.
 //
-//	locker, err := redlock.Open(urls, redlock.WithKeyPrefix("certmagic:"), redlock.WithLogger(slog.Default()))
+//	locker, err := redlock.Open(urls, redlock.WithKeyPrefix("certmagic:"))
 //	if err != nil {
 //		return err
 //	}

@@ -2,7 +2,7 @@
 // job. Both are locks of package redlock, so they survive the loss of a Redis server.
 //
 //	redlockLocker, err := redlock.Open([]string{"redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"},
-//		redlock.WithKeyPrefix("shop:"), redlock.WithLogger(slog.Default()))
+//		redlock.WithKeyPrefix("shop:"))
 //	...
 //	defer redlockLocker.Close()
 //	locker, err := gocronlock.New(redlockLocker, gocronlock.AtLeast(30*time.Second))

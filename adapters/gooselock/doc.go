@@ -4,7 +4,7 @@
 // of a Redis server.
 //
 //	redlockLocker, err := redlock.Open([]string{"redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"},
-//		redlock.WithKeyPrefix("shop:"), redlock.WithLogger(slog.Default()))
+//		redlock.WithKeyPrefix("shop:"))
 //	...
 //	defer redlockLocker.Close()
 //	ctx, cancel := context.WithCancelCause(ctx)

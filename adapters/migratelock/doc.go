@@ -4,7 +4,7 @@
 // PgBouncer. It survives the loss of a Redis server.
 //
 //	redlockLocker, err := redlock.Open([]string{"redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"},
-//		redlock.WithKeyPrefix("shop:"), redlock.WithLogger(slog.Default()))
+//		redlock.WithKeyPrefix("shop:"))
 //	...
 //	defer redlockLocker.Close()
 //	db, err := sql.Open("sqlite", "file:shop.db?_pragma=busy_timeout(5000)")

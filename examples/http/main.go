@@ -24,7 +24,6 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -51,8 +50,7 @@ func run(addr string, nodes []string, data string, drain time.Duration) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 
-	locker, err := redlock.Open(nodes, redlock.WithKeyPrefix("lock:"), redlock.WithFencing(),
-		redlock.WithLogger(slog.Default()))
+	locker, err := redlock.Open(nodes, redlock.WithKeyPrefix("lock:"), redlock.WithFencing())
 	if err != nil {
 		return err
 	}
