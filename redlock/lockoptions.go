@@ -15,9 +15,9 @@ func RenewFor(d time.Duration) LockOption {
 	return lockOption(func(r *request) { r.renewFor, r.renewSet = d, true })
 }
 
-// Grace moves the deadline d earlier, so that the holder can stop before another begins. The nodes keep the key for d
-// more, in which an Unlock succeeds. The default is 0, the most half of the TTL. Failed renewals have less time: with a
-// grace of 6 s of a TTL of 12 s, 2 s instead of 8 s.
+// Grace moves the deadline d earlier, so the holder can stop before another begins. The nodes keep the key for d
+// more, in which an Unlock succeeds. The default is 0, the most half of the TTL. Failed renewals have less time: 2 s
+// instead of 8 s with a TTL of 12 s and a grace of 6 s.
 func Grace(d time.Duration) LockOption {
 	return lockOption(func(r *request) { r.Grace, r.given = d, r.given|givenGrace })
 }

@@ -162,13 +162,9 @@ func WithFenceTTL(d time.Duration) Option {
 	return option(func(c *config) { c.settings.Keep = d })
 }
 
-// WithLogger sets the logger. By default lines at Warn and above go to [slog.Default], looked up for each line;
-// slog.New(slog.DiscardHandler) logs nothing. nil is [ErrInvalid].
-//
-// One cause is one line, after 2 s if it may pass: a lost lock, a node that is down, a majority that is missing and its
-// end, a key in the way, a long wait. Of Warn and of Info, at most 10 lines a minute are written, and then the number
-// of the others. No line has a token. All lines:
-// https://github.com/quorumlock/quorumlock/blob/main/docs/telemetry.md.
+// WithLogger sets the logger. The default is [slog.Default], from Warn on; slog.DiscardHandler turns the log off. nil is
+// [ErrInvalid]. One cause is one line. A Locker writes at most 10 lines of Warn a minute, 10 of Info, and then how many
+// more. No line has a token. All lines: https://github.com/quorumlock/quorumlock/blob/main/docs/telemetry.md.
 func WithLogger(logger *slog.Logger) Option {
 	return option(func(c *config) { c.logger, c.noLogger = logger, logger == nil })
 }
