@@ -76,6 +76,8 @@ func (l *Locker) take(ctx context.Context, name string, opts []LockOption, try b
 	}
 	if err != nil {
 		l.logBlocked(err)
+	} else if req.Renewed && !req.function {
+		lock = l.watched(lock)
 	}
 	return lock, err
 }
@@ -173,7 +175,7 @@ func (l *Locker) logBlocked(err error) {
 	default:
 		return
 	}
-	if l.throttle.logsBlocked(blocked, l.engine.Clock.Now()) {
+	if l.throttle.logs(blocked, l.engine.Clock.Now()) {
 		l.events.logLine(slog.LevelWarn, outage, message, "name", refusal.Name, "error", refusal)
 	}
 }

@@ -50,7 +50,11 @@ func (l *Locker) Attach(ctx context.Context, name string, token Token, opts ...L
 	e := l.engine.Enter(req.key)
 	defer e.Exit()
 	g := l.newGranted(&req)
-	return l.handleOf(g, e.AdoptLocked(&g.Held, id, lease)), nil
+	lock = l.handleOf(g, e.AdoptLocked(&g.Held, id, lease))
+	if req.Renewed {
+		lock = l.watched(lock)
+	}
+	return lock, nil
 }
 
 // Detach ends the lock for this process without a release, and returns the token for [Locker.Attach]. The key stays

@@ -81,6 +81,7 @@ func (l *Locker) doAll(
 
 // renewed is the default of the calls with a function: RenewFor without a limit, unless the Locker has another one.
 var renewed = lockOption(func(r *request) {
+	r.function = true
 	if !r.renewSet {
 		r.renewFor = NoLimit
 	}

@@ -63,7 +63,7 @@ package redlock
 //   - kind.go: the kinds of locks
 //   - acquire.go, repeat.go: one attempt, and its further rounds; wait.go, waiter.go: a call that waits
 //   - together.go, locks.go: several names at once; all.go, joint.go: how a call takes them, and one round for them
-//   - lock.go, token.go, extend.go, unlock.go, attach.go, loss.go: a lock that is held, and how it ended
+//   - lock.go, token.go, extend.go, unlock.go, attach.go, loss.go, dropped.go: a lock that is held, and how it ended
 //   - do.go, reentry.go: functions under a lock, and a lock that the caller holds already
 //   - inspect.go, state.go, watch.go, force.go: questions about a lock, and its end by an operator
 //   - errors.go, refusal.go: the errors

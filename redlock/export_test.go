@@ -81,7 +81,7 @@ func ToRenew(l *Locker) int { return l.engine.Renewals() }
 func BlockedNames(l *Locker) int {
 	l.throttle.mu.Lock()
 	defer l.throttle.mu.Unlock()
-	return len(l.throttle.blocked)
+	return len(l.throttle.logged)
 }
 
 // Waiter is a call of Lock that has not looked for its turn: its goroutine stands still at the worst moment.
@@ -132,7 +132,7 @@ func WithForm(f form.Form) Option { return option(func(c *config) { c.settings.F
 // LogBlocked makes a Locker count n names as logged because they are blocked.
 func LogBlocked(l *Locker, n int) {
 	for i := range n {
-		l.throttle.logsBlocked(fmt.Sprint("blocked-", i), l.engine.Clock.Now())
+		l.throttle.logs(fmt.Sprint("blocked-", i), l.engine.Clock.Now())
 	}
 }
 

@@ -14,9 +14,23 @@ type Lock struct {
 	locker *Locker
 	held   *engine.Held
 	holder *engine.Holder
-	// hold and err are under the mutex of held.
-	hold engine.Hold
-	err  *LockError // the error that Err returns, or nil until it has found the end
+	// hold and aside are under the mutex of held.
+	hold  engine.Hold
+	aside *aside // nil until it is needed
+}
+
+// aside has the parts that most handles do not need.
+type aside struct {
+	end     LockError // the error that Err returns. It is empty until Err has found the end.
+	dropped *dropped  // nil unless the log reports a handle that is dropped
+}
+
+// asideLocked returns the aside of a handle.
+func (l *Lock) asideLocked() *aside {
+	if l.aside == nil {
+		l.aside = new(aside)
+	}
+	return l.aside
 }
 
 // Name returns the name of the lock, without the key prefix.
@@ -58,13 +72,15 @@ func (l *Lock) Err() error {
 	h := l.held
 	h.Enter()
 	defer h.Exit()
-	switch ending := h.StandsLocked(&l.hold, h.Now()); {
-	case ending == quorum.NotEnded:
+	ending := h.StandsLocked(&l.hold, h.Now())
+	if ending == quorum.NotEnded {
 		return nil
-	case l.err == nil:
-		l.err = &LockError{Name: l.Name(), Err: l.locker.endLocked(h, ending)}
 	}
-	return l.err
+	end := &l.asideLocked().end
+	if end.Err == nil {
+		*end = LockError{Name: l.Name(), Err: l.locker.endLocked(h, ending)}
+	}
+	return end
 }
 
 // ending returns how the lock ended for this handle, or quorum.NotEnded.
@@ -75,11 +91,15 @@ func (l *Lock) ending() quorum.Ending {
 
 // Done returns a channel that is closed when the lock is over, at the deadline even if all nodes hang. [RenewFor] says
 // when an earlier loss is noticed. After the machine was suspended Done may be late; Err is right.
-func (l *Lock) Done() <-chan struct{} { return l.held.Context(&l.hold).Done() }
+func (l *Lock) Done() <-chan struct{} {
+	l.mean()
+	return l.held.Context(&l.hold).Done()
+}
 
 // Context returns a child of parent that is cancelled when the lock is over, with Err as its cause. The CancelFunc does
 // not release the lock. A call with this context is one of the holder ([Reentrant]).
 func (l *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
+	l.mean()
 	outer, _ := parent.Value(contextLockKey{}).(*contextLock)
 	ctx, cancel := context.WithCancelCause(context.WithValue(parent, contextLockKey{}, &contextLock{l, outer}))
 	stop := context.AfterFunc(l.held.Context(&l.hold), func() { cancel(l.Err()) })

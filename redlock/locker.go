@@ -83,7 +83,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 		return nil, err
 	}
 	l.outages.clock, l.outages.waits = s.Clock, map[*outageWait]struct{}{}
-	l.throttle.blocked = map[string]time.Time{}
+	l.throttle.logged = map[string]time.Time{}
 	l.calling.Store(rand.Uint64())
 	l.events.audience, l.events.began = &l.audience, time.Now()
 	l.openLog()

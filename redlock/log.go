@@ -90,7 +90,8 @@ func (b *logbook) log(what event.Event) {
 		b.line(v.At, slog.LevelWarn, "redlock: lock released by force",
 			append([]any{"name", v.Name, "nodes", v.Nodes}, known("metadata", v.Metadata)...)...)
 	case event.Drop:
-		b.line(time.Now(), slog.LevelWarn, "redlock: events were dropped, as an Observer or the log is slow", "count", v.Count)
+		b.line(time.Now(), slog.LevelWarn, "redlock: events were dropped, as an Observer or the log is slow",
+			"count", v.Count)
 	case closing:
 		b.Close(now)
 	case looking:

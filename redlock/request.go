@@ -73,6 +73,7 @@ type request struct {
 	maxOutage time.Duration
 	renewFor  time.Duration // for how long the lock is renewed, or 0
 	renewSet  bool          // the call or its Locker has set renewFor
+	function  bool          // a function runs under the lock
 	reentrant bool
 	given     given
 	owner     string

@@ -63,6 +63,10 @@ func (l *Locker) takeAll(ctx context.Context, names []string, opts []LockOption,
 	defer stop()
 	if locks, err = l.together(all, try).take(limited); err != nil {
 		l.logBlocked(err)
+	} else if all[0].Renewed && !all[0].function {
+		for i, lock := range locks.locks {
+			locks.locks[i] = l.watched(lock)
+		}
 	}
 	return locks, err
 }

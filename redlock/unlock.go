@@ -49,6 +49,7 @@ func (l *Lock) unlock(ctx context.Context, call *observedCall) (handedOff bool, 
 	ctx = living(ctx)
 	h, locker := l.held, l.locker
 	h.Enter()
+	l.meanLocked()
 	h.LingerLocked()
 	if l.handOffLocked(call) {
 		h.Exit()

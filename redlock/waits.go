@@ -13,31 +13,31 @@ import (
 )
 
 const (
-	maxBlocked = 1024             // the number of names that are remembered as blocked
-	maxRing    = 64               // the number of names that the search for a ring looks at
-	longWait   = 10 * time.Second // a wait that is longer is logged
-	logPeriod  = time.Minute      // how often a long wait is logged again, and a blocked name at most
+	maxLogged = 1024             // the number of things that are remembered as logged
+	maxRing   = 64               // the number of names that the search for a ring looks at
+	longWait  = 10 * time.Second // a wait that is longer is logged
+	logPeriod = time.Minute      // how often a long wait is logged again, and a blocked name at most
 )
 
-// throttle limits the number of log lines that a name is blocked.
+// throttle limits the number of log lines about a name.
 type throttle struct {
-	mu      sync.Mutex
-	blocked map[string]time.Time // the names that were logged in the last period, and when
+	mu     sync.Mutex
+	logged map[string]time.Time // the things that were logged in the last period, and when
 }
 
-// logsBlocked reports whether the log needs a line that a name is blocked. While maxBlocked names are remembered, no
-// other name is logged. So a program that makes up names cannot fill the log.
-func (t *throttle) logsBlocked(name string, now time.Time) bool {
+// logs reports whether the log needs a line about something. While maxLogged things are remembered, nothing else is
+// logged. So a program that makes up names cannot fill the log.
+func (t *throttle) logs(about string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	over := func(_ string, at time.Time) bool { return now.Sub(at) >= logPeriod }
-	if at, known := t.blocked[name]; known && !over(name, at) {
+	if at, known := t.logged[about]; known && !over(about, at) {
 		return false
 	}
-	if maps.DeleteFunc(t.blocked, over); len(t.blocked) >= maxBlocked {
+	if maps.DeleteFunc(t.logged, over); len(t.logged) >= maxLogged {
 		return false
 	}
-	t.blocked[name] = now
+	t.logged[about] = now
 	return true
 }
 

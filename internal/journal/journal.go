@@ -41,7 +41,7 @@ type Out struct {
 	Reason string // the reason in a line about several nodes
 }
 
-// Journal is the lines of a Locker that wait, and what was written.
+// Journal has the lines of a Locker that wait, and counts the lines that were written.
 type Journal struct {
 	addrs  []string
 	nodes  []node
