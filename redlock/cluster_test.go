@@ -337,8 +337,19 @@ func (c *cluster) common(key string) (value redlock.Token) {
 func (c *cluster) eventuallyEmpty() {
 	c.tb.Helper()
 	c.each(func(i int) {
-		eventually(c.tb, func() bool { return c.do(i, "DBSIZE") == int64(0) }, "server %d still holds a key", i)
+		eventually(c.tb, func() bool { return c.do(i, "DBSIZE") == int64(0) }, "server %d still holds a key: %v", i, leftKeys{c, i})
 	})
+}
+
+// leftKeys prints the keys that a server holds, and what "name" has.
+type leftKeys struct {
+	*cluster
+	server int
+}
+
+func (l leftKeys) String() string {
+	return fmt.Sprintf("%q, name %q, slots %q", l.do(l.server, "KEYS", "*"), l.do(l.server, "GET", "name"),
+		l.do(l.server, "ZRANGE", "{name}:slots", 0, -1))
 }
 
 // eventually waits for what is bound to happen; the bound is only there to end a test that has failed.

@@ -84,9 +84,16 @@ func TestAttach_ATokenWithoutASlotHasNoSlot(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		lock := got(locker.TryLock(t.Context(), "name", redlock.Slots(2)))(t)
+		c.each(func(i int) { // otherwise the attached lock may come first to a node, whose answer to lock is then no
+			eventually(t, func() bool { return c.do(i, "ZCARD", "{name}:slots") == int64(1) }, "the slot on server %d", i)
+		})
 		attached := got(c.locker().Attach(t.Context(), "name", lock.Token()))(t)
 		require.Equal(t, redlock.KindSlot, attached.Kind())
-		require.NoError(t, attached.Extend(t.Context(), long))
+		require.NoError(t, attached.Extend(t.Context(), 2*long))
+		c.each(func(i int) { // otherwise the extension may set the key again
+			extended := func() bool { return c.do(i, "PTTL", "{name}:slots").(int64) >= (2 * long).Milliseconds() }
+			eventually(t, extended, "the extension on server %d", i)
+		})
 		detach(t, attached)
 		c.doAll("DEL", "{name}:slots")
 		require.ErrorIs(t, errOf(c.locker().Attach(t.Context(), "name", lock.Token())), redlock.ErrNotHeld)
