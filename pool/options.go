@@ -90,8 +90,9 @@ func WithMaxOverdue(d time.Duration) Option {
 //
 // With fencing maxTTL should be at least 3 s plus the largest difference between the nodes' clocks. With a WithDrift
 // above 1 % it is larger by the difference. A new set of servers grants no locks for maxTTL. A server that refuses its
-// stamp, or its identity, grants none at all (nodeerr.QuarantineError). Evictions are not detected
-// (https://github.com/quorumlock/quorumlock/blob/main/docs/safety.md).
+// stamp, or its identity, grants none at all (nodeerr.QuarantineError). An address, or for [Wrap] a name ([WithName]),
+// has to mean the same server in all programs. Evictions are not detected
+// (https://github.com/quorumlock/quorumlock/blob/main/docs/operations.md#the-restart-guard).
 func WithRestartGuard(maxTTL time.Duration) Option {
 	return unless(maxTTL < time.Millisecond || maxTTL > node.MaxGuard, func(o *options) { o.config.MaxTTL = maxTTL },
 		"WithRestartGuard(%s): must be from 1ms to %s", maxTTL, node.MaxGuard)

@@ -20,7 +20,7 @@ import (
 // Lock, and [ErrNotRun].
 //
 // A release that is not confirmed is sent again. If too many servers refused it, or nodes were closed, the error is
-// [ErrNoQuorum], and the key stays until its TTL.
+// [ErrNoQuorum] without ErrNotRun, and the key stays until its TTL.
 func (l *Locker) Do(
 	ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {

@@ -15,9 +15,9 @@
 // # Terms
 //
 // A node is one Redis server. A round asks each node once. The node timeout limits the wait for an answer
-// ([pool.WithTimeout], 300 ms by default). A lock is a lease: it ends at its deadline. The deadline is the beginning of
-// the last round that a majority confirmed, plus the TTL, less the drift ([WithDrift]) and the [Grace]. The validity is
-// the time until the deadline.
+// ([pool.WithTimeout], 300 ms by default), but the first connection of a node may take 5 s ([pool.WithDialTimeout]). A
+// lock is a lease: it ends at its deadline. The deadline is the beginning of the last round that a majority confirmed,
+// plus the TTL, less the drift ([WithDrift]) and the [Grace]. The validity is the time until the deadline.
 //
 // # Options
 //

@@ -102,7 +102,8 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 // not wait for that: see [Locker.Shutdown].
 //
 // Other locks stay held until their deadline or Unlock. Call Unlock before Close, because nodes of [Open] are closed
-// too, and keys then stay for their TTL. Nodes given to [New] stay open. A [TokenSource] must not call Close.
+// too, and keys then stay for their TTL. Nodes given to [New] stay open: close them when the functions have returned. A
+// [TokenSource] must not call Close.
 func (l *Locker) Close() error {
 	l.engine.Close()
 	l.events.emit(closing{})

@@ -134,8 +134,9 @@ func WithBackoff(first, most time.Duration) Option {
 }
 
 // WithHeal deletes a key without a TTL, such as one of SETNX, that Lock or TryLock has seen unchanged for the duration
-// after, and logs it at Warn. Choose it far above the longest hold of any program, at least 1 ms. The default is 0,
-// never. It needs [WithKeyPrefix], with a prefix that no data has.
+// after, and logs it at Warn. Choose it far above the longest hold of any program, at least 1 ms. Where servers announce
+// no changes, a key that was deleted and set again to the same value looks unchanged. The default is 0, never. It needs
+// [WithKeyPrefix], with a prefix that no data has.
 func WithHeal(after time.Duration) Option {
 	return option(func(c *config) { c.settings.Pace.Heal = after })
 }
