@@ -12,7 +12,8 @@ import (
 )
 
 // TryLock takes the lock of a name if it is free, and never waits for a holder. It takes the node timeout at most, or
-// twice that with [WithFencing]. Of callers that try at one instant one gets the lock, all but certainly.
+// twice that with [WithFencing]. Of callers that try at one instant one gets the lock, all but certainly. ctx does not
+// end the lock.
 //
 // A name has 1 to 512 bytes and no control characters. With the prefix it is a Redis key, which must not hold data. A
 // name that makes a key such as {name}:fence is [ErrInvalid].

@@ -15,9 +15,9 @@ import (
 // The context of fn ends with ctx, and with the lock. [context.Cause] is then the loss ([ErrLost]), [ErrReleased] after
 // an Unlock by fn, or [ErrClosed] after [Locker.Close]. fn has to stop; until it returns the lock is renewed.
 //
-// Do returns the error of fn. If the lock was lost, the error also matches ErrLost: fn may have run beside another
-// holder. nil means that the lock was held until fn returned or released it. If fn did not run, the error is that of
-// Lock, and [ErrNotRun].
+// Do returns the error of fn. If the lock was lost, it also matches ErrLost: fn may have run beside another holder. nil
+// means the lock was held until fn returned or released it. If fn did not run, the error is that of Lock, and
+// [ErrNotRun].
 //
 // A release that is not confirmed is sent again. If too many servers refused it, or nodes were closed, the error is
 // [ErrNoQuorum] without ErrNotRun, and the key stays until its TTL.

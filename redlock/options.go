@@ -133,10 +133,9 @@ func WithBackoff(first, most time.Duration) Option {
 	return option(func(c *config) { c.settings.Pace.First, c.settings.Pace.Most = first, most })
 }
 
-// WithHeal deletes a key without a TTL, such as one of SETNX, that Lock or TryLock has seen unchanged for the duration
-// after, and logs it at Warn. Choose it far above the longest hold of any program, at least 1 ms. Where servers announce
-// no changes, a key that was deleted and set again to the same value looks unchanged. The default is 0, never. It needs
-// [WithKeyPrefix], with a prefix that no data has.
+// WithHeal deletes a key without a TTL, as of SETNX, that Lock or TryLock saw unchanged for after, and logs that at Warn.
+// Choose it far above any hold: without pushes, a key set again to the same value looks unchanged. The default is 0,
+// never, else at least 1 ms. It needs [WithKeyPrefix], a prefix that no data has.
 func WithHeal(after time.Duration) Option {
 	return option(func(c *config) { c.settings.Pace.Heal = after })
 }
