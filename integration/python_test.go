@@ -208,7 +208,9 @@ func TestProtocol_AClientInPythonNoticesThatAMajorityHasLostItsLock(t *testing.T
 	for _, conn := range s.conns[:size/2+1] {
 		require.NoError(t, conn.Del(ctx, "name").Err())
 	}
+	require.Positive(t, them.valid(), "it does not know yet")
 	require.False(t, them.extend(longTTL))
+	require.Zero(t, them.valid(), "it does not rely on the rest of its TTL")
 	lock, err := us.TryLock(ctx, "name")
 	require.NoError(t, err)
 	require.False(t, them.extend(longTTL))

@@ -1,11 +1,13 @@
 """A lock over several Redis servers, written by docs/protocol.md alone.
 
+It holds one lock at a time. It has no restart guard: on servers whose Lockers have one, it may take a lock that is held.
+
 It reads commands from its input, one a line, and prints an answer to each:
 
     acquire NAME TTL    "yes TOKEN" or "no"; the TTL is in milliseconds
     extend TTL          "yes" or "no"
     release             how many servers held the lock
-    valid               for how many milliseconds the holder may rely on the lock; 0 if it may not
+    valid               for how many milliseconds the holder may rely on the lock; 0 if it may not, or if it is lost
 
 The arguments of the program are the addresses of the servers.
 """
@@ -16,6 +18,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 TIMEOUT = 10  # seconds for each server; a program would take less than a tenth of the TTL
 
@@ -29,22 +33,26 @@ def now():
 
 
 class Server:
-    """One connection to a server, on which a release arrives behind its acquire."""
+    """One connection to a server, on which a release arrives behind its acquire.
+
+    If the connection breaks, the release goes over the next one. A late acquire may then stay for its TTL.
+    """
 
     def __init__(self, address):
         self.address = address
         self.connection = None
 
     def ask(self, *command):
-        """Sends a command, and returns whether the server has said yes."""
+        """Sends a command. Returns whether the server has said yes, and None if that is not known."""
         host, port = self.address.rsplit(":", 1)
         try:
             if self.connection is None:
-                self.connection = redis.Redis(
-                    host=host, port=int(port), socket_timeout=TIMEOUT, single_connection_client=True)
+                self.connection = redis.Redis(  # which sends nothing twice by itself
+                    host=host, port=int(port), socket_timeout=TIMEOUT, single_connection_client=True,
+                    retry=Retry(NoBackoff(), 0))
             return self.connection.execute_command(*command) in (1, True, b"OK")
         except redis.RedisError:
-            return False  # perhaps the server has carried it out
+            return None  # perhaps the server has carried it out
 
 
 class Locker:
@@ -56,12 +64,15 @@ class Locker:
         self.deadline = 0
 
     def ask(self, *command):
-        """Sends a command to every server at once, and returns how many have said yes."""
-        return sum(self.threads.map(lambda server: server.ask(*command), self.servers))
+        """Sends a command to every server at once, and returns how many have said yes, and no."""
+        answers = list(self.threads.map(lambda server: server.ask(*command), self.servers))
+        return answers.count(True), answers.count(False)
 
     def acquire(self, name, ttl):
+        if self.valid():
+            raise RuntimeError("release the first lock before")
         token, start = secrets.token_hex(20), now()
-        granted = self.ask("SET", name, token, "NX", "PX", ttl)
+        granted, _ = self.ask("SET", name, token, "NX", "PX", ttl)
         deadline = start + ttl - (ttl * 0.01 + 2)
         if granted < self.majority or now() >= deadline:
             self.ask("EVAL", RELEASE, 1, name, token)
@@ -73,7 +84,9 @@ class Locker:
         if not self.valid():
             return False
         start = now()
-        extended = self.ask("EVAL", EXTEND, 1, self.name, self.token, ttl)
+        extended, gone = self.ask("EVAL", EXTEND, 1, self.name, self.token, ttl)
+        if len(self.servers) - gone < self.majority:
+            self.deadline = 0  # the lock is lost
         if extended < self.majority or now() >= self.deadline:
             return False
         self.deadline = max(self.deadline, start + ttl - (ttl * 0.01 + 2))
@@ -81,7 +94,8 @@ class Locker:
 
     def release(self):
         self.deadline = 0
-        return self.ask("EVAL", RELEASE, 1, self.name, self.token)
+        held, _ = self.ask("EVAL", RELEASE, 1, self.name, self.token)
+        return held
 
     def valid(self):
         return max(0, int(self.deadline - now()))
