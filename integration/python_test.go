@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -56,7 +57,14 @@ type pythonLocker struct {
 
 func (s *oldServers) pythonLocker(t *testing.T) *pythonLocker {
 	t.Helper()
-	cmd := exec.Command(python(t), append([]string{pythonClient}, s.addrs...)...)
+	return s.guardedPythonLocker(t, 0)
+}
+
+// guardedPythonLocker is a client on servers whose Lockers have a restart guard.
+func (s *oldServers) guardedPythonLocker(t *testing.T, guard time.Duration) *pythonLocker {
+	t.Helper()
+	args := []string{pythonClient, strconv.FormatInt(guard.Milliseconds(), 10)}
+	cmd := exec.Command(python(t), append(args, s.addrs...)...)
 	cmd.Stderr = os.Stderr
 	input, err := cmd.StdinPipe()
 	require.NoError(t, err)
@@ -236,6 +244,46 @@ func TestProtocol_AMinorityMayBeAwayFromAClientInPython(t *testing.T) {
 	require.Equal(t, size/2+1, them.release())
 	servers[size/2].Stop()
 	require.False(t, them.acquire("name", longTTL), "no majority answers")
+}
+
+// A server that may have forgotten locks does not vote for a client that reads its stamp. It does for one that does not.
+func TestProtocol_AClientInPythonRespectsTheRestartGuard(t *testing.T) {
+	const guard = time.Second
+	servers := testredis.Real(t, size)
+	s := &oldServers{}
+	for _, server := range servers {
+		s.addrs = append(s.addrs, server.Addr())
+		s.conns = append(s.conns, newConn(t, server.Addr()))
+	}
+	them, careless := s.guardedPythonLocker(t, guard), s.pythonLocker(t)
+	us, ctx := s.locker(t, redlock.TTL(guard), pool.WithRestartGuard(guard)), bounded(t)
+	require.False(t, them.acquire("name", guard), "no server has a stamp")
+	for i, conn := range s.conns {
+		require.NoError(t, conn.Set(ctx, "quorumlock:since:"+s.addrs[i], "another:server", 59*24*time.Hour).Err())
+	}
+	require.False(t, them.acquire("name", guard), "the stamps are of other servers")
+	s.requireNothing(t, "name")
+	requireLater := func(began time.Time) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			_, _ = us.Inspect(ctx, "name") // which connects, and so stamps the servers
+			return them.acquire("name", guard)
+		}, settleBound, settleLook)
+		require.GreaterOrEqual(t, time.Since(began), guard+guard/100)
+		them.release()
+	}
+	began := time.Now()
+	requireLater(began)
+
+	for _, server := range servers[:size/2+1] {
+		server.Stop()
+	}
+	began = time.Now()
+	for _, server := range servers[:size/2+1] {
+		server.Start()
+	}
+	require.Eventually(t, func() bool { return careless.acquire("other", guard) }, settleBound, settleLook)
+	requireLater(began)
 }
 
 // Each holder reads a number, and writes it back with one added. Two holders at a time would lose some.

@@ -1,6 +1,6 @@
 """A lock over several Redis servers, written by docs/protocol.md alone.
 
-It holds one lock at a time. It has no restart guard: on servers whose Lockers have one, it may take a lock that is held.
+It holds one lock at a time.
 
 It reads commands from its input, one a line, and prints an answer to each:
 
@@ -9,7 +9,8 @@ It reads commands from its input, one a line, and prints an answer to each:
     release             how many servers held the lock
     valid               for how many milliseconds the holder may rely on the lock; 0 if it may not, or if it is lost
 
-The arguments of the program are the addresses of the servers.
+The arguments of the program are the restart guard of the Lockers in milliseconds, 0 for none, and the addresses of
+the servers.
 """
 
 import secrets
@@ -22,6 +23,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 TIMEOUT = 10  # seconds for each server; a program would take less than a tenth of the TTL
+STAMP_TTL = 60 * 24 * 3600 * 1000  # milliseconds
 
 EXTEND = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 1"
 RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
@@ -54,9 +56,21 @@ class Server:
         except redis.RedisError:
             return None  # perhaps the server has carried it out
 
+    def votes(self, guard):
+        """Returns whether the server has been in use for long enough, behind an acquire that it granted."""
+        key = "quorumlock:since:" + self.address
+        try:
+            stamp, left = self.connection.get(key), self.connection.pttl(key)
+            server, replication = self.connection.info("server"), self.connection.info("replication")
+        except redis.RedisError:
+            return False
+        identity = "%s:%s" % (server["run_id"], replication["master_replid"])
+        return stamp == identity.encode() and 0 < left <= STAMP_TTL - 1.01 * guard
+
 
 class Locker:
-    def __init__(self, addresses):
+    def __init__(self, guard, addresses):
+        self.guard = guard
         self.servers = [Server(address) for address in addresses]
         self.majority = len(self.servers) // 2 + 1
         self.threads = ThreadPoolExecutor(len(self.servers))
@@ -65,14 +79,23 @@ class Locker:
 
     def ask(self, *command):
         """Sends a command to every server at once, and returns how many have said yes, and no."""
-        answers = list(self.threads.map(lambda server: server.ask(*command), self.servers))
+        return self.count(lambda server: server.ask(*command))
+
+    def count(self, question):
+        answers = list(self.threads.map(question, self.servers))
         return answers.count(True), answers.count(False)
 
     def acquire(self, name, ttl):
         if self.valid():
             raise RuntimeError("release the first lock before")
+        if self.guard and ttl > self.guard:
+            raise ValueError("the TTL is longer than the restart guard")
         token, start = secrets.token_hex(20), now()
-        granted, _ = self.ask("SET", name, token, "NX", "PX", ttl)
+
+        def grants(server):
+            return server.ask("SET", name, token, "NX", "PX", ttl) and (not self.guard or server.votes(self.guard))
+
+        granted, _ = self.count(grants)
         deadline = start + ttl - (ttl * 0.01 + 2)
         if granted < self.majority or now() >= deadline:
             self.ask("EVAL", RELEASE, 1, name, token)
@@ -102,7 +125,7 @@ class Locker:
 
 
 def main():
-    locker = Locker(sys.argv[1:])
+    locker = Locker(int(sys.argv[1]), sys.argv[2:])
     for line in sys.stdin:
         command, *args = line.split()
         if command == "acquire":
