@@ -26,7 +26,7 @@ type logbook struct {
 
 // openLog prepares the log of a new Locker.
 func (l *Locker) openLog() {
-	b := &l.audience.logbook
+	b := &l.logbook
 	addrs := make([]string, len(l.settings.Nodes))
 	for i, n := range l.settings.Nodes {
 		addrs[i] = n.Addr()
@@ -47,32 +47,13 @@ func (b *logbook) log(what event.Event) {
 		if v.Err == nil {
 			return
 		}
-		level, message := refusalLine(v)
-		b.add(now, journal.Line{
-			At: v.At, Level: level, Message: message, Outage: level == slog.LevelInfo, // a release that is sent again
-			Args: []any{"op", v.Op, "name", v.Name, "took", v.Took, "split", v.Split, "error", v.Err.Error()},
-		})
+		b.refused(now, v)
 	case event.End:
-		if !errors.Is(v.Err, ErrReleased) {
-			expired := errors.Is(v.Err, ErrExpired)
-			b.add(now, journal.Line{
-				At: v.Start.Add(v.Held), Level: slog.LevelWarn, Message: "redlock: a lock is lost",
-				Args: []any{"name", v.Name, "held", v.Held, "error", v.Err}, Outage: expired, Lost: expired,
-			})
-		}
+		b.ended(now, v)
 	case event.NodeDown:
-		if errors.Is(v.Err, nodeerr.ErrClosed) {
-			break
-		}
-		if v.Failed == 0 {
-			b.line(v.At, slog.LevelDebug, "redlock: a connection broke", "node", v.Addr, "error", text(v.Err))
-		}
-		b.out(now, v.Node, v.At, text(v.Err), "redlock: a node is down", "node", v.Addr, "error", text(v.Err))
+		b.down(now, v)
 	case event.NodeUp:
-		if !b.votes(now, v.Node, v.At, v.Addr, v.Quarantined, v.Left, v.Err) {
-			break
-		}
-		if b.In(now, v.Node, b.waiting()) {
+		if b.votes(now, v.Node, v.At, v.Addr, v.Quarantined, v.Left, v.Err) && b.In(now, v.Node, b.waiting()) {
 			b.line(v.At, slog.LevelInfo, "redlock: a node is up again", "node", v.Addr, "down", v.Down)
 		}
 	case event.Quarantine:
@@ -99,6 +80,39 @@ func (b *logbook) log(what event.Event) {
 		return
 	}
 	b.write()
+}
+
+// refused adds the line of a round that was refused.
+func (b *logbook) refused(now time.Time, r protocol.Round) {
+	level, message := refusalLine(r)
+	b.add(now, journal.Line{
+		At: r.At, Level: level, Message: message, Outage: level == slog.LevelInfo, // a release that is sent again
+		Args: []any{"op", r.Op, "name", r.Name, "took", r.Took, "split", r.Split, "error", r.Err.Error()},
+	})
+}
+
+// ended adds the line of a lock that was lost.
+func (b *logbook) ended(now time.Time, end event.End) {
+	if errors.Is(end.Err, ErrReleased) {
+		return
+	}
+	expired := errors.Is(end.Err, ErrExpired)
+	b.add(now, journal.Line{
+		At: end.Start.Add(end.Held), Level: slog.LevelWarn, Message: "redlock: a lock is lost",
+		Args: []any{"name", end.Name, "held", end.Held, "error", end.Err}, Outage: expired, Lost: expired,
+	})
+}
+
+// down records that a node has no connection.
+func (b *logbook) down(now time.Time, d event.NodeDown) {
+	if errors.Is(d.Err, nodeerr.ErrClosed) {
+		return
+	}
+	why := text(d.Err)
+	if d.Failed == 0 {
+		b.line(d.At, slog.LevelDebug, "redlock: a connection broke", "node", d.Addr, "error", why)
+	}
+	b.out(now, d.Node, d.At, why, "redlock: a node is down", "node", d.Addr, "error", why)
 }
 
 // votes reports whether a node that answers votes. Otherwise it records why not.

@@ -133,7 +133,7 @@ func WithBackoff(first, most time.Duration) Option {
 	return option(func(c *config) { c.settings.Pace.First, c.settings.Pace.Most = first, most })
 }
 
-// WithHeal deletes a key without a TTL, as of SETNX, that Lock or TryLock saw unchanged for after, and logs that at Warn.
+// WithHeal deletes a key without a TTL, as of SETNX, that Lock or TryLock saw unchanged for after, and logs that.
 // Choose it far above any hold: without pushes, a key set again to the same value looks unchanged. The default is 0,
 // never, else at least 1 ms. It needs [WithKeyPrefix], a prefix that no data has.
 func WithHeal(after time.Duration) Option {
@@ -162,9 +162,9 @@ func WithFenceTTL(d time.Duration) Option {
 	return option(func(c *config) { c.settings.Keep = d })
 }
 
-// WithLogger sets the logger. The default is [slog.Default], from Warn on; slog.DiscardHandler turns the log off. nil is
-// [ErrInvalid]. One cause is one line. A Locker writes at most 10 lines of Warn a minute, 10 of Info, and then how many
-// more. No line has a token. All lines: https://github.com/quorumlock/quorumlock/blob/main/docs/telemetry.md.
+// WithLogger sets the logger. The default is [slog.Default], from Warn on; slog.DiscardHandler turns the log off. nil
+// is [ErrInvalid]. One cause is one line. A Locker writes at most 10 lines of Warn a minute, 10 of Info, and then how
+// many more. No line has a token. All lines: https://github.com/quorumlock/quorumlock/blob/main/docs/telemetry.md.
 func WithLogger(logger *slog.Logger) Option {
 	return option(func(c *config) { c.logger, c.noLogger = logger, logger == nil })
 }

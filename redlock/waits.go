@@ -77,7 +77,8 @@ func (p program) WaitsLong(e *engine.Entry) {
 	if holds := l.namesHeld(w.ctx); len(holds) > 0 {
 		args = append(args, "holds", holds)
 	}
-	l.events.logLine(level, errors.Is(refusal.Reason, ErrNoQuorum), "redlock: waits for a lock", append(args, "error", refusal)...)
+	outage := errors.Is(refusal.Reason, ErrNoQuorum)
+	l.events.logLine(level, outage, "redlock: waits for a lock", append(args, "error", refusal)...)
 	w.logRing()
 }
 

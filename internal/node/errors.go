@@ -26,7 +26,8 @@ func AsError(err error) error {
 			return fmt.Errorf("%w: %w", nodeerr.ErrProtocol, err)
 		}
 	}
-	if op, is := err.(*net.OpError); is && op.Source != nil && !ofContext(err) { //nolint:errorlint // its own text is replaced
+	op, is := err.(*net.OpError) //nolint:errorlint // the text of this very error is replaced
+	if is && op.Source != nil && !ofContext(err) {
 		return &brokenError{op}
 	}
 	if ofContext(err) {

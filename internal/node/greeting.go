@@ -52,16 +52,20 @@ func (n *Node) connect(last *conn) (*conn, error) {
 		err = AsError(err)
 		if ctx.Err() != nil {
 			// The dial timeout is over, or the node is closed. If it is closed, ErrClosed replaces this error later.
-			if errors.Is(err, net.ErrClosed) { // the end of ctx has cut the connection
-				err = nodeerr.ErrTimeout
-			} else {
-				err = fmt.Errorf("%w: %w", nodeerr.ErrTimeout, err)
-			}
+			err = late(err)
 		}
 		if idle <= 0 || ctx.Err() != nil || errors.As(err, new(*nodeerr.ServerError)) {
 			return nil, &nodeerr.ConnectError{Err: err}
 		}
 	}
+}
+
+// late returns the error of an attempt to connect that its context has ended. That the connection was cut is no news.
+func late(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nodeerr.ErrTimeout
+	}
+	return fmt.Errorf("%w: %w", nodeerr.ErrTimeout, err)
 }
 
 // errFormer is the error of a connection that a pool has kept to a server which the node has left.
