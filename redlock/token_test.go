@@ -2,8 +2,10 @@ package redlock_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -97,4 +99,76 @@ func TestToken_HidesItselfFromLogs(t *testing.T) {
 	slog.New(slog.NewTextHandler(&log, nil)).Info("line", "holder", redlock.Holder{Token: secret})
 	require.Contains(t, log.String(), "{Token:(token) ")
 	require.NotContains(t, log.String(), secret)
+}
+
+// Whatever fails: no error, event or log line holds the token of a lock, in any kind and with each way to fail.
+func TestToken_NoErrorNoEventAndNoLogLineHoldsIt(t *testing.T) {
+	for kind, opts := range map[string][]redlock.LockOption{
+		"exclusive": nil, "shared": {redlock.Shared()}, "slot": {redlock.Slots(1)},
+	} {
+		for fenced, lockerOpts := range map[string][]redlock.Option{"": nil, ", fenced": {redlock.WithFencing()}} {
+			t.Run(kind+fenced, func(t *testing.T) {
+				t.Parallel()
+				c, said := onReal(t, 3).mayLeave(), &texts{}
+				logger := slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))
+				locker := c.locker(append(lockerOpts, redlock.WithLogger(logger), redlock.WithObserver(said, (*recorder)(nil).Groups()...))...)
+				ctx := t.Context()
+				var secrets []string
+				fail := func(err error) {
+					t.Helper()
+					require.Error(t, err)
+					said.error(err)
+				}
+				hold := func(name string, more ...redlock.LockOption) *redlock.Lock {
+					lock := must(locker.TryLock(ctx, name, append(more, opts...)...))(t)
+					secrets = append(secrets, string(lock.Token()))
+					return lock
+				}
+				lock := hold("name")
+				fail(errOf(locker.TryLock(ctx, "name")))
+				fail(errOf(locker.TryLock(ctx, "name", redlock.TokenSource(func() (string, error) { return string(lock.Token()), nil }))))
+				for _, source := range []string{lock.Name() + "|" + string(lock.Token()), string(lock.Token()) + "\n", strings.Repeat(string(lock.Token()), 20)} {
+					fail(errOf(locker.TryLock(ctx, "other", redlock.TokenSource(func() (string, error) { return source, nil }))))
+					fail(errOf(locker.Attach(ctx, "other", redlock.Token(source))))
+				}
+				fail(errOf(locker.Attach(ctx, "free", lock.Token())))
+				fail(lock.Extend(ctx, -1))
+				state := must(locker.Inspect(ctx, "name"))(t)
+				_, _ = fmt.Fprintf(said, "%+v %v\n", state, state.Holders)
+				twin := must(locker.Attach(ctx, "name", lock.Token()))(t)
+				fail(errOf(locker.Attach(ctx, "name", lock.Token()+"x")))
+				unlock(t, twin)
+				fail(lock.Unlock(ctx)) // its twin has released it
+				fail(lock.Unlock(ctx))
+				fail(errOf(lock.Detach(ctx)))
+
+				forced := hold("forced", redlock.Metadata("host-1"))
+				holders := must(locker.ForceUnlock(ctx, "forced"))(t)
+				_, _ = fmt.Fprintf(said, "%+v\n", holders)
+				eventually(t, func() bool { return forced.Err() != nil }, "the loss")
+				fail(forced.Err())
+				fail(forced.Extend(ctx, long))
+
+				deleted := hold("deleted", redlock.RenewFor(redlock.NoLimit))
+				c.doAll("FLUSHALL")
+				fail(deleted.Extend(ctx, 2*long))
+				fail(locker.Do(ctx, "done", func(ctx context.Context, lock *redlock.Lock) error {
+					secrets = append(secrets, string(lock.Token()))
+					c.doAll("FLUSHALL")
+					return lock.Extend(ctx, 2*long)
+				}, opts...))
+				cut := hold("cut")
+				kill(c.processes[1:]...)
+				fail(cut.Unlock(briefly(t)))
+				fail(errOf(locker.TryLock(briefly(t), "name", opts...)))
+				require.NoError(t, locker.Close())
+				require.GreaterOrEqual(t, len(secrets), 5)
+				for _, secret := range secrets {
+					require.NotEmpty(t, secret)
+					_, random, _ := strings.Cut(secret, ".")
+					said.requireNone(t, random)
+				}
+			})
+		}
+	}
 }
