@@ -16,7 +16,7 @@ import (
 
 // logbook writes the log. Only the goroutine that passes on the events uses its journal.
 type logbook struct {
-	*journal.Journal
+	journal *journal.Journal
 	logger  *slog.Logger // nil stands for slog.Default() from level Warn on, looked up for each line
 	clock   clock.Clock
 	waiting func() int // how many calls wait for a lock
@@ -31,7 +31,7 @@ func (l *Locker) openLog() {
 	for i, n := range l.settings.Nodes {
 		addrs[i] = n.Addr()
 	}
-	b.Journal, b.clock = journal.New(addrs), l.settings.Clock
+	b.journal, b.clock = journal.New(addrs), l.settings.Clock
 	b.waiting = func() int { return int(l.waiting.Load()) }
 	b.look = func() { l.events.emit(looking{}) }
 }
@@ -53,11 +53,11 @@ func (b *logbook) log(what event.Event) {
 	case event.NodeDown:
 		b.down(now, v)
 	case event.NodeUp:
-		if b.votes(now, v.Node, v.At, v.Addr, v.Quarantined, v.Left, v.Err) && b.In(now, v.Node, b.waiting()) {
+		if b.votes(now, v.Node, v.At, v.Addr, v.Quarantined, v.Left, v.Err) && b.journal.In(now, v.Node, b.waiting()) {
 			b.line(v.At, slog.LevelInfo, "redlock: a node is up again", "node", v.Addr, "down", v.Down)
 		}
 	case event.Quarantine:
-		if b.votes(now, v.Node, v.At, v.Addr, v.Quarantined, v.Left, v.Err) && b.In(now, v.Node, b.waiting()) {
+		if b.votes(now, v.Node, v.At, v.Addr, v.Quarantined, v.Left, v.Err) && b.journal.In(now, v.Node, b.waiting()) {
 			b.line(v.At, slog.LevelInfo, "redlock: a node votes again", "node", v.Addr)
 		}
 	case event.Stuck:
@@ -74,7 +74,7 @@ func (b *logbook) log(what event.Event) {
 		b.line(time.Now(), slog.LevelWarn, "redlock: events were dropped, as an Observer or the log is slow",
 			"count", v.Count)
 	case closing:
-		b.Close(now)
+		b.journal.Close(now)
 	case looking:
 	default:
 		return
@@ -132,7 +132,7 @@ func (b *logbook) votes(
 // out records that a node does not vote.
 func (b *logbook) out(now time.Time, node int, at time.Time, reason, message string, args ...any) {
 	line := journal.Line{At: at, Level: slog.LevelWarn, Message: message, Args: args}
-	b.Out(now, node, journal.Out{Line: line, Reason: reason})
+	b.journal.Out(now, node, journal.Out{Line: line, Reason: reason})
 }
 
 // known returns a key and its value, or nothing if there is no value.
@@ -177,13 +177,13 @@ func (b *logbook) line(at time.Time, level slog.Level, message string, args ...a
 // add adds a line, if its level is logged.
 func (b *logbook) add(now time.Time, line journal.Line) {
 	if b.logs(line.Level) {
-		b.Add(now, line)
+		b.journal.Add(now, line)
 	}
 }
 
 // write writes the lines that are due, and sets a timer for the next ones.
 func (b *logbook) write() {
-	lines, again := b.Lines(b.clock.Now())
+	lines, again := b.journal.Lines(b.clock.Now())
 	for _, line := range lines {
 		if b.logs(line.Level) {
 			r := slog.NewRecord(line.At, line.Level, line.Message, 0)
