@@ -69,7 +69,7 @@ bare: ## Run the commands of the README on a bare Debian, without and with make 
 	@tools/bare.sh
 
 .PHONY: api
-api: ## Write the exported API of the released modules to internal/dev/api/api.txt, after a change that is meant
+api: ## Write the new names of the released modules to internal/dev/api/next.txt, after a change that is meant
 	@go test $(RACE) -count=1 -run TestAPI ./internal/dev/api -update
 
 .PHONY: race

@@ -1,4 +1,6 @@
-// Package api_test keeps the exported API of the released modules in api.txt, so that nobody changes it by accident.
+// Package api_test keeps the exported API of the released modules, so that nobody changes it by accident. vX.Y.txt has
+// the names that came with version X.Y: they stay. next.txt has those that no version has yet. Package
+// redlock/event/protocol is in next.txt for ever: it changes with the protocol.
 package api_test
 
 import (
@@ -22,20 +24,80 @@ import (
 	"go.uber.org/goleak"
 )
 
-var update = flag.Bool("update", false, "write api.txt")
+var (
+	update = flag.Bool("update", false, "write next.txt")
+	freeze = flag.String("freeze", "", "a version, such as v0.1: its names are written to a file, and stay from now on")
+)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestAPI_IsThatOfTheFile(t *testing.T) {
-	now := list(t, "../../..", "../../../otelredlock", "../../../promredlock")
-	if *update {
-		require.NoError(t, os.WriteFile("api.txt", []byte(strings.Join(now, "\n")+"\n"), 0o644))
-	}
-	file, err := os.ReadFile("api.txt")
+// changing is the package whose names are never frozen.
+const changing = "pkg redlock/event/protocol, "
+
+// frozen returns the names of all versions.
+func frozen(t *testing.T) (lines []string) {
+	files, err := filepath.Glob("v*.txt")
 	require.NoError(t, err)
-	if d := diff(strings.Split(strings.TrimSpace(string(file)), "\n"), now); len(d) > 0 {
-		t.Errorf("the exported API is not that of internal/dev/api/api.txt:\n%s\nIf that is meant: make api, and a line in CHANGELOG.md.", strings.Join(d, "\n"))
+	for _, file := range files {
+		lines = append(lines, read(t, file)...)
 	}
+	return lines
+}
+
+func read(t *testing.T, file string) []string {
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+func write(t *testing.T, file string, lines []string) {
+	require.NoError(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644))
+}
+
+func TestAPI_IsThatOfTheFiles(t *testing.T) {
+	now := list(t, "../../..", "../../../otelredlock", "../../../promredlock")
+	if *freeze != "" {
+		came := slices.DeleteFunc(slices.Clone(now), func(line string) bool {
+			return strings.HasPrefix(line, changing) || slices.Contains(frozen(t), line)
+		})
+		write(t, *freeze+".txt", came)
+	}
+	stays := frozen(t)
+	if *update || *freeze != "" {
+		write(t, "next.txt", without(now, stays))
+	}
+	for _, fault := range faults(stays, read(t, "next.txt"), now) {
+		t.Error(fault)
+	}
+}
+
+// without returns the lines that are not among others.
+func without(lines, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return slices.Contains(others, line) })
+}
+
+// faults returns why an API is not that of the files.
+func faults(stays, next, now []string) (all []string) {
+	if broken := without(stays, now); len(broken) > 0 {
+		all = append(all, "a version has these names: they stay, and a program that uses them must build and run:\n"+strings.Join(broken, "\n"))
+	}
+	if d := diff(next, without(now, stays)); len(d) > 0 {
+		all = append(all, "the exported API is not that of internal/dev/api/next.txt:\n"+strings.Join(d, "\n")+
+			"\nIf that is meant: make api, and a line in CHANGELOG.md.")
+	}
+	return all
+}
+
+func TestFaults_ANameOfAVersionStaysAndANewOneIsListed(t *testing.T) {
+	stays, next := []string{"pkg p, func A()", "pkg p, func B()"}, []string{"pkg p, func C()"}
+	require.Empty(t, faults(stays, next, []string{"pkg p, func A()", "pkg p, func B()", "pkg p, func C()"}))
+	changed := faults(stays, next, []string{"pkg p, func A(n int)", "pkg p, func B()", "pkg p, func C()"})
+	require.Len(t, changed, 2)
+	require.Contains(t, changed[0], "\npkg p, func A()")
+	require.NotContains(t, changed[0], "func B()")
+	require.Contains(t, changed[1], "+ pkg p, func A(n int)")
+	require.Len(t, faults(stays, next, []string{"pkg p, func A()", "pkg p, func B()", "pkg p, func C()", "pkg p, func D()"}), 1)
+	require.Len(t, faults(stays, next, stays), 1)
 }
 
 // diff returns the lines that only one of the lists has, with - if that is before.
