@@ -17,13 +17,14 @@ commit)
 	grep -q "^## \[$version\] - not released yet$" CHANGELOG.md || { echo "CHANGELOG.md has no section [$version] - not released yet" >&2 && exit 1; }
 	today=$(date +%Y-%m-%d)
 	sed -i "s/^## \[$version\] - not released yet$/## [$version] - $today/" CHANGELOG.md
-	# Passages about the time before the first release.
-	git ls-files '*.md' | xargs sed -i '/^<!-- until the first release -->$/,/^<!-- end -->$/d'
-	for module in $modules; do
+	# Passages about the time before the first release, with the empty line behind.
+	git ls-files '*.md' | xargs sed -i '/^<!-- until the first release -->$/,/^<!-- end -->$/{/^<!-- end -->$/N;d}'
+	for module in $modules bench chaos integration; do
 		(
 			cd "$module"
-			go mod edit -require="$root@v$version"
-			case $module in adapters/caddylock) go mod edit -require="$root/adapters/certmagiclock@v$version" ;; esac
+			for required in $(sed -n "s|^\(require \)\{0,1\}[[:space:]]*\($root[^ ]*\) v.*|\2|p" go.mod); do
+				go mod edit -require="$required@v$version"
+			done
 			go mod tidy # works before the version exists, because of replace
 		)
 	done
