@@ -13,6 +13,7 @@ import (
 	"github.com/fatih/color"
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool"
 )
 
 const (
@@ -62,9 +63,19 @@ func (c *demoCmd) Run(ctx context.Context, to streams) (err error) {
 	if c.NoColor {
 		color.NoColor = true
 	}
+	nodes, err := pool.Open(urls)
+	if err != nil {
+		return err
+	}
 	s := &scenario{
-		show: &show{w: to.out}, urls: urls, about: about, network: newNetwork(),
+		show: &show{w: to.out}, urls: urls, about: about, network: newNetwork(), servers: serversOf(nodes),
 		name: c.name, ttl: c.TTL, timeout: c.Timeout,
+	}
+	for _, n := range nodes {
+		s.show.addrs = append(s.show.addrs, n.Addr())
+	}
+	if err := closeAll(nodes); err != nil { // none was connected
+		return err
 	}
 	if s.name == "" {
 		s.name = demoPrefix + strings.ToLower(rand.Text()[:8])

@@ -26,7 +26,7 @@ func steps(out string) []string {
 
 // rows counts the lines of a step that are about a node and match what.
 func rows(step, what string) int {
-	return len(regexp.MustCompile(`(?m)^   \S+:\d+ +`+what).FindAllString(step, -1))
+	return len(regexp.MustCompile(`(?m)^   node \d+ +`+what).FindAllString(step, -1))
 }
 
 // notHeld is the answer to a release that comes too late. The key may be missing on a node where
@@ -73,12 +73,13 @@ func showsEachStep(t *testing.T, n int, flags ...string) {
 	assert.Empty(t, failure)
 	assert.NotContains(t, out, "\x1b", "colours without a terminal")
 	step := steps(out)
-	require.Len(t, step, 7, out)
+	require.Len(t, step, 9, out)
 	need := n/2 + 1
 	marks := func(yes int) string { return strings.Repeat("●", yes) + strings.Repeat("·", n-yes) }
 
 	assert.Contains(t, step[0], fmt.Sprintf("%d independent Redis nodes: whoever has %d of them holds the lock", n, need))
 	assert.Contains(t, step[0], demoPrefix)
+	assert.Len(t, regexp.MustCompile(`(?m)^       node \d+  \S+:\d+$`).FindAllString(step[0], -1), n)
 	assert.Contains(t, step[0], "● yes  ○ no  · no answer, or not asked")
 
 	assert.Equal(t, n, rows(step[1], `yes +[\d.]+ [mµ]s$`), step[1])
@@ -106,7 +107,16 @@ func showsEachStep(t *testing.T, n int, flags ...string) {
 	assert.Greater(t, rows(step[6], notHeld), n/2, "%s", step[6])
 	assert.Regexp(t, `C's release is refused after [\d.]+ [mµ]s: lock is not held`, step[6])
 	assert.Contains(t, step[6], "D's lock is untouched: extended")
-	assert.Contains(t, step[6], "✔ All 6 steps went as they should")
+
+	assert.Contains(t, step[7], marks(n)+"  A has the lock")
+	assert.Regexp(t, `the context of A's work ends after [\d.]+ [mµ]s: lock is gone`, step[7])
+
+	numbers := regexp.MustCompile(`D writes with (\d+): done\n   C writes with (\d+): refused, as it has seen (\d+)\n`).FindStringSubmatch(step[8])
+	require.NotNil(t, numbers, step[8])
+	assert.Equal(t, numbers[1], numbers[3])
+	assert.Less(t, numbers[2], numbers[1], "both have as many digits")
+	assert.Contains(t, step[8], "✔ All 8 steps went as they should")
+	assert.True(t, strings.HasSuffix(out, "Next: redlock demo --nodes URL,URL,URL · docs/guide.md\n"), out)
 	fits(t, out)
 }
 

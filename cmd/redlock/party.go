@@ -29,15 +29,15 @@ type party struct {
 	locker *redlock.Locker
 	seen   *recorder
 	lock   *redlock.Lock // to be released
-	asked  int           // how many nodes the acquire of lock was sent to
+	asked  int           // how many nodes may hold the lock: its release asks these
 }
 
-func (s *scenario) newParty(name string) (*party, error) {
+func (s *scenario) newParty(name string, opts ...redlock.Option) (*party, error) {
 	p := &party{s: s, name: name, seen: newRecorder(s.n)}
 	var err error
-	p.locker, err = redlock.Open(s.urls, silent,
+	p.locker, err = redlock.Open(s.urls, append(opts, silent,
 		pool.WithTimeout(s.timeout), pool.WithClientName("redlock-demo"), pool.WithDialer(s.network.dial),
-		redlock.TTL(s.ttl), redlock.WithObserver(p.seen, protocol.Votes, protocol.Rounds), redlock.WithBackoff(firstBackoff, maxBackoff))
+		redlock.TTL(s.ttl), redlock.WithObserver(p.seen, protocol.Votes, protocol.Rounds), redlock.WithBackoff(firstBackoff, maxBackoff))...)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (p *party) try(ctx context.Context, opts ...redlock.LockOption) error {
 	if seen == nil {
 		return err
 	}
-	p.asked = p.s.n - len(seen.with(protocol.AnswerUnsent))
+	p.asked = p.s.n - len(seen.with(protocol.AnswerUnsent, protocol.AnswerNo))
 	p.s.up = seen.with(protocol.AnswerYes, protocol.AnswerNo)
 	p.s.show.votes(seen)
 	if err != nil {
@@ -112,7 +112,7 @@ func (p *party) wait(ctx context.Context, refused func(refusals int)) (refusals 
 		since := benchreport.Duration(time.Since(began))
 		if seen.verdict.Err == nil {
 			p.s.show.outcome(seen, good, "%9s  %s has the lock, valid for %s", since, p.name, benchreport.Duration(seen.verdict.Validity))
-			p.asked = p.s.n - len(seen.with(protocol.AnswerUnsent))
+			p.asked = p.s.n - len(seen.with(protocol.AnswerUnsent, protocol.AnswerNo))
 			return refusals, <-locked
 		}
 		p.s.show.outcome(seen, odd, "%9s  %s waits: %s", since, p.name, p.s.why(seen))
@@ -145,10 +145,11 @@ func (p *party) release(ctx context.Context) error {
 
 // extend extends the lock, which a majority must still hold.
 func (p *party) extend(ctx context.Context) error {
-	seen, err := p.observe(ctx, event.OpExtend, p.asked, func() error { return p.lock.Extend(ctx, p.s.ttl) })
+	seen, err := p.observe(ctx, event.OpExtend, p.s.n, func() error { return p.lock.Extend(ctx, p.s.ttl) })
 	if err != nil {
 		return err
 	}
+	p.asked = p.s.n - len(seen.with(protocol.AnswerUnsent))
 	p.s.show.outcome(seen, good, "%s's lock is untouched: extended, and valid for %s", p.name, benchreport.Duration(seen.verdict.Validity))
 	return nil
 }

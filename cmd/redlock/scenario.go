@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/benchreport"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event/protocol"
+	"github.com/quorumlock/quorumlock/redlock/fence"
 )
 
 const (
@@ -25,6 +29,7 @@ type scenario struct {
 	urls    []string
 	about   string // the nodes
 	network *network
+	servers []*node.Server
 	name    string // of the lock
 	ttl     time.Duration
 	timeout time.Duration
@@ -33,6 +38,7 @@ type scenario struct {
 	n, need int // nodes, and how many of them are a majority
 	a, b    *party
 	parties []*party
+	counted bool     // nodes may have a counter of the lock
 	up      []string // addresses of the nodes that answered the last acquire
 	down    []string // addresses of the nodes that are unreachable
 }
@@ -49,7 +55,7 @@ func (s *scenario) run(ctx context.Context) (err error) {
 	}
 	s.show.title(s.n, s.need, s.about, s.name)
 	for i, step := range []func(context.Context) error{
-		s.acquired, s.refused, s.withoutMinority, s.withoutMajority, s.waited, s.expired,
+		s.acquired, s.refused, s.withoutMinority, s.withoutMajority, s.waited, s.expired, s.lost, s.fenced,
 	} {
 		s.number = i + 1
 		if err := pause(ctx); err != nil {
@@ -67,6 +73,9 @@ func (s *scenario) run(ctx context.Context) (err error) {
 func (s *scenario) close() error {
 	var failed []error
 	s.network.reconnect()
+	if s.counted {
+		s.forget()
+	}
 	for _, p := range s.parties {
 		if err := p.close(); err != nil {
 			failed = append(failed, fmt.Errorf("closing client %s: %w", p.name, err))
@@ -125,7 +134,7 @@ func (s *scenario) waited(ctx context.Context) error {
 	if refusals < attempts {
 		return fmt.Errorf("expected A to wait for a majority of the nodes, but it got the lock after %d attempts", refusals)
 	}
-	return expect("A to release the lock", nil, s.a.release(ctx))
+	return s.free(ctx, s.a)
 }
 
 // expired: the release of a lock that has expired is refused, and leaves the lock of the next
@@ -162,7 +171,110 @@ func (s *scenario) expired(ctx context.Context) error {
 	if err := expect("D to hold the lock after C's release", nil, d.extend(ctx)); err != nil {
 		return err
 	}
-	return expect("D to release the lock", nil, d.release(ctx))
+	return s.free(ctx, d)
+}
+
+// lost: the holder of a renewed lock hears that its key has gone.
+func (s *scenario) lost(ctx context.Context) error {
+	s.show.step(s.number, "A renews the lock, and an operator removes it by force.")
+	// A renewal is due after a third of the TTL, and notices it if the nodes do not push the change.
+	if err := expect("A to get the lock", nil, s.a.try(ctx, redlock.RenewFor(redlock.NoLimit), redlock.TTL(s.timeout+time.Second))); err != nil {
+		return err
+	}
+	work, cancel := s.a.lock.Context(ctx)
+	defer cancel()
+	began := time.Now()
+	if _, err := s.b.locker.ForceUnlock(ctx, s.name); err != nil {
+		return fmt.Errorf("expected the lock to be removed, but got: %w", err)
+	}
+	<-work.Done()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	cause := context.Cause(work)
+	if err := expect("the context of A's work to end", redlock.ErrLost, cause); err != nil {
+		return err
+	}
+	why := redlock.ErrGone
+	if errors.Is(cause, redlock.ErrExpired) {
+		why = redlock.ErrExpired
+	}
+	s.show.line("%s", odd.Sprintf("the context of A's work ends after %s: %v", benchreport.Duration(time.Since(began)), display.Error(why)))
+	s.a.lock = nil
+	return s.settled(ctx)
+}
+
+// fenced: the resource rejects the late write of a holder that was paused.
+func (s *scenario) fenced(ctx context.Context) error {
+	ttl := s.timeout + 300*time.Millisecond
+	s.show.step(s.number, "C and D have numbers. C is paused, and writes after D (fencing).")
+	s.counted = true
+	c, errC := s.newParty("C", redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
+	d, errD := s.newParty("D", redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
+	if err := errors.Join(errC, errD); err != nil {
+		return err
+	}
+	if err := expect("C to get the lock", nil, c.try(ctx, redlock.TTL(ttl))); err != nil {
+		return err
+	}
+	select {
+	case <-c.lock.Done():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if _, err := d.wait(ctx, nil); err != nil {
+		return fmt.Errorf("expected D to get the lock, but got: %w", err)
+	}
+	var account fence.Gate
+	write := func() error { return nil }
+	first, late := d.lock.Fence(), c.lock.Fence()
+	if err := expect("the write of D to pass", nil, account.Run("account", first, write)); err != nil {
+		return err
+	}
+	s.show.line("%s", good.Sprintf("D writes with %d: done", first))
+	if err := expect("the late write of C to be refused", fence.ErrStale, account.Run("account", late, write)); err != nil {
+		return err
+	}
+	s.show.line("%s", bad.Sprintf("C writes with %d: refused, as it has seen %d", late, first))
+	c.lock = nil
+	return s.free(ctx, d)
+}
+
+// free ends a step: a party releases the lock on all nodes.
+func (s *scenario) free(ctx context.Context, p *party) error {
+	if err := expect(p.name+" to release the lock", nil, p.release(ctx)); err != nil {
+		return err
+	}
+	return s.settled(ctx)
+}
+
+// settled waits until no node that is reachable has the key of the lock, so that every run shows the same answers.
+func (s *scenario) settled(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout+votePatience)
+	defer cancel()
+	for {
+		state, err := s.a.locker.Inspect(ctx, s.name)
+		if ctx.Err() != nil {
+			return fmt.Errorf("expected the lock to be free on all nodes, but got: %w", errors.Join(err, ctx.Err()))
+		}
+		if !slices.ContainsFunc(state.Nodes, func(n redlock.NodeState) bool { return n.Kind != "" }) {
+			return nil
+		}
+	}
+}
+
+// forget deletes the counters of the lock, as far as the nodes can be reached. Their TTL ends the others.
+func (s *scenario) forget() {
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout+votePatience)
+	defer cancel()
+	for _, server := range s.servers {
+		c, err := client.Connect(ctx, server)
+		if err != nil {
+			continue
+		}
+		_, _ = c.Do(ctx, "DEL", "{"+s.name+"}:fence")
+		c.Close()
+	}
 }
 
 // releaseAndDisconnect begins a step: a party releases the lock, and the last n of the nodes that
@@ -170,7 +282,7 @@ func (s *scenario) expired(ctx context.Context) error {
 func (s *scenario) releaseAndDisconnect(ctx context.Context, p *party, n int, nodes string) error {
 	left := max(0, len(s.up)-n)
 	s.show.step(s.number, "%s releases it, and the demo disconnects %s. Left: %d of %d.", p.name, nodes, left, s.n)
-	if err := expect(p.name+" to release the lock", nil, p.release(ctx)); err != nil {
+	if err := s.free(ctx, p); err != nil {
 		return err
 	}
 	for _, addr := range s.up[left:] {

@@ -32,7 +32,16 @@ var (
 // show prints the steps of a demo. Its lines fit on a screen.
 type show struct {
 	w     io.Writer
-	empty bool // nothing was printed since the step began
+	empty bool     // nothing was printed since the step began
+	addrs []string // of the nodes: the first one is node 1
+}
+
+// name returns the name of a node.
+func (s *show) name(addr string) string {
+	if i := slices.Index(s.addrs, addr); i >= 0 {
+		return fmt.Sprint("node ", i+1)
+	}
+	return addr
 }
 
 func (s *show) line(format string, args ...any) {
@@ -42,7 +51,11 @@ func (s *show) line(format string, args ...any) {
 
 func (s *show) title(nodes, need int, about, name string) {
 	fmt.Fprintf(s.w, "A lock over %d independent Redis nodes: whoever has %d of them holds the lock.\n", nodes, need)
-	fmt.Fprintln(s.w, dim.Sprintf("Nodes: %s\nLock:  %s", about, name))
+	fmt.Fprintln(s.w, dim.Sprintf("Nodes: %s", about))
+	for _, addr := range s.addrs {
+		fmt.Fprintln(s.w, dim.Sprint(clip(fmt.Sprintf("       %s  %s", s.name(addr), addr), screen)))
+	}
+	fmt.Fprintln(s.w, dim.Sprintf("Lock:  %s", name))
 	fmt.Fprintf(s.w, "Marks, one for each node: %s yes  %s no  %s no answer, or not asked\n",
 		good.Sprint(yesMark), bad.Sprint(noMark), dim.Sprint(elseMark))
 }
@@ -55,10 +68,11 @@ func (s *show) step(number int, title string, args ...any) {
 func (s *show) end(steps int, took time.Duration) {
 	fmt.Fprintf(s.w, "\n%s All %d steps went as they should, in %s. The lock is free again.\n",
 		good.Sprint("✔"), steps, benchreport.Duration(took))
+	fmt.Fprintln(s.w, "Next: redlock demo --nodes URL,URL,URL · docs/guide.md")
 }
 
 // node prints what happened to a node.
-func (s *show) node(addr, what string) { s.line("%s  %s", addr, odd.Sprint(what)) }
+func (s *show) node(addr, what string) { s.line("%s  %s", s.name(addr), odd.Sprint(what)) }
 
 // votes prints the answer of each node, a line each.
 func (s *show) votes(seen *round) {
@@ -70,7 +84,7 @@ func (s *show) votes(seen *round) {
 	for _, vote := range seen.votes {
 		if vote != nil {
 			_, c := mark(vote.Answer)
-			rows = append(rows, []string{vote.Addr, vote.Answer.String(), benchreport.Duration(vote.Took), reason(vote.Err)})
+			rows = append(rows, []string{s.name(vote.Addr), vote.Answer.String(), benchreport.Duration(vote.Took), reason(vote.Err)})
 			colors = append(colors, c)
 		}
 	}
