@@ -7,6 +7,8 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
+	"time"
 
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -14,7 +16,12 @@ import (
 // billInvoice answers at once, whether or not the invoice is being billed already.
 func billInvoice(locker *redlock.Locker) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := locker.TryDo(r.Context(), "invoice-"+r.PathValue("id"), func(ctx context.Context, _ *redlock.Lock) error {
+		id, err := strconv.Atoi(r.PathValue("id"))
+		if err != nil {
+			http.NotFound(w, r)
+			return
+		}
+		err = locker.TryDo(r.Context(), fmt.Sprint("invoice-", id), func(ctx context.Context, _ *redlock.Lock) error {
 			return bill(ctx)
 		})
 		w.WriteHeader(answer(err))
@@ -24,15 +31,14 @@ func billInvoice(locker *redlock.Locker) http.HandlerFunc {
 // answer returns the HTTP status for the error of a call whose function bills.
 func answer(err error) int {
 	if errors.Is(err, redlock.ErrNotRun) { // the lock was not taken: nothing was done
-		switch {
-		case errors.Is(err, redlock.ErrTaken):
+		if errors.Is(err, redlock.ErrTaken) {
 			return http.StatusLocked
-		case errors.Is(err, redlock.ErrInvalid): // the id cannot be part of a name
-			return http.StatusNotFound
 		}
-		return http.StatusServiceUnavailable // log err: it names the servers
+		log.Print(err) // names the servers that fail, or a wrong option
+		return http.StatusServiceUnavailable
 	}
-	if err != nil { // the work has failed, or its lock was lost: log err, and look at the invoice
+	if err != nil { // the work has failed, or its lock was lost: look at the invoice
+		log.Print(err)
 		return http.StatusInternalServerError
 	}
 	return http.StatusNoContent
@@ -64,6 +70,9 @@ func Example_handler() {
 	servers[0].SetError("LOADING Redis is loading the dataset in memory")
 	servers[1].SetError("LOADING Redis is loading the dataset in memory")
 	post("42")
+	wrong := locker.TryDo(context.Background(), "invoice-42", func(context.Context, *redlock.Lock) error { return nil },
+		redlock.MaxWait(time.Second))
+	fmt.Println(answer(wrong), errors.Is(wrong, redlock.ErrInvalid))
 
 	// Output:
 	// billed
@@ -71,4 +80,5 @@ func Example_handler() {
 	// 404
 	// 423
 	// 503
+	// 503 true
 }

@@ -27,7 +27,8 @@ func newAccounts(url string) *accounts {
 }
 
 // withdraw runs while the lock of the account is held; number is its fencing token. The read carries it too:
-// after it no earlier holder can write. Every id leaves a guard, so a service that strangers reach checks ids before.
+// after it no earlier holder can write. Every number leaves a guard, so a service that strangers reach first looks
+// whether it has that account.
 func (a *accounts) withdraw(ctx context.Context, id string, amount int, number uint64) error {
 	conn, err := a.pool.GetContext(ctx)
 	if err != nil {

@@ -32,7 +32,12 @@ func (s *service) routes() http.Handler {
 }
 
 func (s *service) withdraw(w http.ResponseWriter, r *http.Request) {
-	id := r.PathValue("id")
+	number, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
+	if err != nil {
+		http.Error(w, errUnknown.Error(), http.StatusNotFound)
+		return
+	}
+	id := strconv.FormatUint(number, 10) // 07 is account 7, and has its lock
 	amount, err := strconv.Atoi(r.FormValue("amount"))
 	if err != nil || amount <= 0 {
 		http.Error(w, "amount is not a number above 0", http.StatusBadRequest)
@@ -47,7 +52,7 @@ func (s *service) withdraw(w http.ResponseWriter, r *http.Request) {
 		// The TTL of the holder would be a bad guess: it is renewed while the work lasts, which is mostly shorter.
 		w.Header().Set("Retry-After", "1")
 	case http.StatusServiceUnavailable:
-		log.Print(err) // names the servers that fail
+		log.Print(err) // names the servers that fail, or a wrong option
 		w.Header().Set("Retry-After", "5")
 	case http.StatusInternalServerError:
 		log.Print(err)
@@ -60,13 +65,10 @@ func (s *service) withdraw(w http.ResponseWriter, r *http.Request) {
 // answer returns the HTTP status for the error of a withdrawal.
 func answer(err error) int {
 	if errors.Is(err, redlock.ErrNotRun) { // the lock was not taken: nothing was done
-		switch {
-		case errors.Is(err, redlock.ErrTaken):
+		if errors.Is(err, redlock.ErrTaken) {
 			return http.StatusLocked
-		case errors.Is(err, redlock.ErrInvalid): // the id cannot be part of a name
-			return http.StatusNotFound
 		}
-		return http.StatusServiceUnavailable // log err: it names the servers
+		return http.StatusServiceUnavailable // also for a wrong option: log err
 	}
 	switch {
 	case err == nil:
@@ -81,7 +83,7 @@ func answer(err error) int {
 
 // texts is what clients read beside the status.
 var texts = map[int]string{
-	http.StatusNotFound:            "no such account",
+	http.StatusNotFound:            errUnknown.Error(),
 	http.StatusConflict:            errTooLittle.Error(),
 	http.StatusLocked:              "another request works on the account",
 	http.StatusServiceUnavailable:  "no locks at the moment",

@@ -265,6 +265,7 @@ func TestService_SaysWhatIsWrongWithAWithdrawal(t *testing.T) {
 		{"7", "101", http.StatusConflict},
 		{"8", "1", http.StatusNotFound},
 		{"%0a", "1", http.StatusNotFound},
+		{"07", "101", http.StatusConflict},
 	} {
 		require.Eventually(t, func() bool {
 			r, err := client.PostForm(i.url+"/accounts/"+wrong.account+"/withdrawals", url.Values{"amount": {wrong.amount}})
