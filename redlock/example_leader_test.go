@@ -14,7 +14,7 @@ import (
 )
 
 // campaign makes this process the leader whenever it can be, until ctx ends. locker has
-// redlock.WithFencing. lead gets the fence of its term, and returns when its context ends.
+// redlock.WithFencing. lead gets the fence of its term, and returns nil when its context ends.
 func campaign(ctx context.Context, locker *redlock.Locker, who string,
 	lead func(ctx context.Context, term uint64) error,
 ) error {
@@ -22,6 +22,9 @@ func campaign(ctx context.Context, locker *redlock.Locker, who string,
 	err := e.Run(ctx, func(ctx context.Context, term *redlock.Lock) error {
 		return lead(ctx, term.Fence())
 	})
+	if errors.Is(err, context.Canceled) {
+		return nil // another process led when ctx ended
+	}
 	return err
 }
 
@@ -49,8 +52,8 @@ func Example_leader() {
 	terms := make(chan uint64)
 	lead := func(ctx context.Context, term uint64) error {
 		terms <- term
-		<-ctx.Done()
-		return context.Cause(ctx)
+		<-ctx.Done() // the term is lost, or the process stops
+		return nil
 	}
 	start := func(who string) (end func()) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -76,13 +79,15 @@ func Example_leader() {
 	fmt.Println("a higher fence:", second > first)
 	fmt.Println(assign(ctx, server, second, "worker-8"))
 	fmt.Println("a late write is rejected:", errors.Is(assign(ctx, server, first, "worker-7"), fence.ErrStale))
+	start("host-3")()
 	endSecond()
 
 	// Output:
 	// <nil>
-	// host-1 ends: context canceled
+	// host-1 ends: <nil>
 	// a higher fence: true
 	// <nil>
 	// a late write is rejected: true
-	// host-2 ends: context canceled
+	// host-3 ends: <nil>
+	// host-2 ends: <nil>
 }

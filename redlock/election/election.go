@@ -4,7 +4,7 @@
 //
 //	e := election.New(locker, "scheduler", redlock.Metadata(address))
 //	err := e.Run(ctx, func(ctx context.Context, term *redlock.Lock) error {
-//		return schedule(ctx, term.Fence()) // until ctx ends
+//		return schedule(ctx, term.Fence()) // until ctx ends: then nil
 //	})
 //
 // The lock is the term of the leader: Done tells that the term is over, Unlock resigns, and Fence is its number.
@@ -50,7 +50,8 @@ func (e *Election) Campaign(ctx context.Context) (term *redlock.Lock, err error)
 // term was lost, and lead has returned, Run campaigns again.
 //
 // If lead returns while the term lasts, Run ends the term and returns the error of lead, or nil. If ctx ends, Run waits
-// for lead and returns its result, or without a term an error that matches ctx.Err(). Other errors:
+// for lead and returns its result, or without a term an error that matches ctx.Err(). So let lead return nil when its
+// context ends, and treat context.Canceled as a clean end too. Other errors:
 //   - redlock.ErrLost: the term was found lost only at the end;
 //   - redlock.ErrNoQuorum: nodes refused the release, as in redlock.Locker.Do;
 //   - the errors of a campaign, with redlock.ErrNotRun: redlock.ErrInvalid (also for a nil lead), ErrClosed,
