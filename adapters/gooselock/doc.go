@@ -12,6 +12,8 @@
 //	locker, err := gooselock.New(redlockLocker, "shop", gooselock.OnLoss(cancel), // a loss ends ctx
 //		gooselock.LockOptions(redlock.MaxOutage(30*time.Second)))
 //	...
+//	db, err := sql.Open("sqlite", "file:shop.db?_pragma=busy_timeout(5000)") // of modernc.org/sqlite; see Waiting
+//	...
 //	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations, goose.WithLocker(locker))
 //	...
 //	_, err = provider.Up(ctx)
@@ -37,6 +39,9 @@
 //
 // All methods of the provider that migrate take the lock, and so do Provider.Status and GetDBVersion, which wait while another instance
 // migrates. Provider.HasPending and GetVersions do not, so their answer may be outdated.
+//
+// Up, UpByOne and UpTo begin with HasPending, so an instance uses the database while another migrates it. SQLite may then answer
+// SQLITE_BUSY to either of them, and its Up fails. Prevent that by a busy_timeout in the DSN, as above.
 //
 // # Losses
 //

@@ -64,7 +64,7 @@ func Example() {
 				log.Fatal(err)
 			}
 			defer servers.Close()
-			db, err := sql.Open("sqlite", filepath.Join(dir, "db"))
+			db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "db")+"?_pragma=busy_timeout(5000)")
 			if err != nil {
 				log.Fatal(err)
 			}
