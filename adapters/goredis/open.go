@@ -21,7 +21,9 @@ import (
 // documentation says what is carried over. Later changes of the options have no effect.
 //
 // Each of the options must name a server of its own. The same Addr twice is refused, also with different Dialers: these get the
-// Addr, and may take any. One server under two names, such as localhost and 127.0.0.1, is not noticed, and has two votes. ClientName has to be the same in all options.
+// Addr, and may take any. Open does not notice one server under two names, such as localhost and 127.0.0.1. The Locker does when both
+// are connected, and counts one of the two (nodeerr.ErrSameServer). Only if the server does not permit INFO has it two votes.
+// ClientName has to be the same in all options.
 //
 // opts are those of package pool that do not say how to connect. [pool.WithTLSConfig], [pool.WithCredentials],
 // [pool.WithClientName] and [pool.WithDialer] are refused. [pool.WithDialTimeout] takes the place of the longest DialTimeout, and
