@@ -87,7 +87,7 @@ func New(t testing.TB, opts ...Option) *Cluster {
 
 // Locker makes a Locker with connections of its own, as another process would have. The Locker is closed when the test
 // ends; the test may close it before. An option that redlock.New refuses ends the test, such as an option of package
-// pool. redlock.WithClock has no effect.
+// pool. redlock.WithClock has no effect. The Locker writes no log without redlock.WithLogger.
 func (c *Cluster) Locker(opts ...redlock.Option) *redlock.Locker {
 	c.t.Helper()
 	c.enter()

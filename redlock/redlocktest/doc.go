@@ -22,6 +22,9 @@
 // A [Cluster] is three Redis servers (miniredis) and everything that tests do to them. [Cluster.Locker] makes a real
 // Locker: each stands for one process. Everything ends with the test. All connections are in memory.
 //
+// These Lockers write no log. To see it in the output of the test, pass
+// redlock.WithLogger(slog.New(slog.NewTextHandler(t.Output(), nil))).
+//
 // # Time
 //
 // A Cluster that is made in a bubble has the time of the bubble, like the timers and contexts of the program. It uses
