@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/dev/testdatabase"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -46,6 +47,16 @@ func sell(ctx context.Context, db *sql.DB, table *fence.Table, lock *redlock.Loc
 		return err
 	}
 	return tx.Commit()
+}
+
+// guardTable is called when the program starts.
+func guardTable(ctx context.Context, db *sql.DB) (*fence.Table, error) {
+	table, err := fence.NewTable(fence.PostgreSQL, "fence") // or fence.SQLite; fence.MySQL for MariaDB too
+	if err != nil {
+		return nil, err
+	}
+	_, err = db.ExecContext(ctx, table.Create()) // does nothing if the table is there
+	return table, err
 }
 
 // deposit is for a table that has a column for the fence: one statement is the check and the write.
@@ -91,6 +102,20 @@ func count(t *testing.T, db database, query string) (n int) {
 	t.Helper()
 	require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n))
 	return n
+}
+
+func TestExampleSale_EachStartMakesTheGuardTable(t *testing.T) {
+	db, err := sql.Open("pgx", testdatabase.PostgreSQL(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, db.Close()) })
+	for number := range uint64(2) {
+		table, err := guardTable(t.Context(), db)
+		require.NoError(t, err)
+		tx, err := db.BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		require.NoError(t, table.Check(t.Context(), tx, "stock", number+1))
+		require.NoError(t, tx.Commit())
+	}
 }
 
 func TestExampleSale_SellsWhatThereIsAndRejectsALateSeller(t *testing.T) {
