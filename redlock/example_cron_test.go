@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// runTick runs the job of a tick on one of the machines that call runTick for it.
+// runTick runs the job of a tick, a planned time, on one of the machines that call runTick for it.
 func runTick(ctx context.Context, locker *redlock.Locker, tick time.Time, job func(context.Context) error) error {
 	name := "report-" + tick.UTC().Format("2006-01-02T15:04")
 	err := locker.Do(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
@@ -31,7 +31,7 @@ func Example_cron() {
 	_, urls, stop := startServers(3)
 	defer stop()
 
-	tick := time.Now().Truncate(15 * time.Minute)
+	tick := time.Now().Round(15 * time.Minute) // also if the timer fires a moment early
 	var machines sync.WaitGroup
 	for range 4 {
 		machines.Go(func() {

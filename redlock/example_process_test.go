@@ -11,18 +11,19 @@ import (
 )
 
 // begin takes the lock of an upload, which finish releases, in whatever process it runs.
-func begin(ctx context.Context, locker *redlock.Locker, upload string) (token redlock.Token, err error) {
+func begin(ctx context.Context, locker *redlock.Locker, upload string) (text string, err error) {
 	lock, err := locker.TryLock(ctx, upload,
 		redlock.TTL(30*time.Minute), redlock.Metadata("upload by web-1"))
 	if err != nil {
 		return "", err
 	}
-	return lock.Detach(ctx) // the lock stays on the servers; this process no longer holds it
+	token, err := lock.Detach(ctx) // the lock stays on the servers; this process no longer holds it
+	return string(token), err      // string: otherwise fmt and slog print "(token)", also in Sprintf
 }
 
-// finish is called with the token that begin has returned.
-func finish(ctx context.Context, locker *redlock.Locker, upload string, token redlock.Token) error {
-	lock, err := locker.Attach(ctx, upload, token, redlock.RenewFor(redlock.NoLimit))
+// finish is called with the text of the token that begin has returned.
+func finish(ctx context.Context, locker *redlock.Locker, upload, text string) error {
+	lock, err := locker.Attach(ctx, upload, redlock.Token(text), redlock.RenewFor(redlock.NoLimit))
 	if err != nil {
 		return err // ErrNotHeld: the TTL is over, and another may hold the lock
 	}

@@ -78,6 +78,6 @@ func report(ctx context.Context, interval time.Duration) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	fmt.Println(time.Now().Round(interval).Unix())
+	fmt.Println(time.Now().Round(interval).Unix()) // Truncate is the time before, if the timer fires a moment early
 	return nil
 }
