@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,13 +40,20 @@ const (
 	defaultWatch       = 4 * time.Second // a lock with the default TTL is renewed within that time
 )
 
-// docsURL is what an anchor is added to.
-const docsURL = "https://github.com/quorumlock/quorumlock/blob/main/docs/operations.md#"
+// docsURL is what the page and anchor of a check are added to.
+const docsURL = "https://github.com/quorumlock/quorumlock/blob/main/docs/"
+
+// The places that explain errors.
+const (
+	failuresDocs = "failures.md#when-something-fails"
+	answersDocs  = "failures.md#what-a-server-answered"
+	waitsDocs    = "failures.md#what-lock-waits-for"
+)
 
 // check looks at one thing: at each node, or at all together.
 type check struct {
 	name string
-	docs string                                   // the anchor in docs/operations.md
+	docs string                                   // the page in docs/ and the anchor, or only an anchor in operations.md
 	why  string                                   // a fault of that kind matters
 	when func(o *Options) bool                    // nil means always
 	need func(f *facts) string                    // returns what is missing to examine a node; nil means that nothing can be
@@ -164,10 +172,18 @@ func (x *examination) make(c *check) {
 // add adds the findings of a check, which leave out what all of its findings have in common.
 func (x *examination) add(c *check, addr string, found []Finding) {
 	for _, f := range found {
-		f.Check, f.Docs = c.name, docsURL+c.docs
+		f.Check, f.Docs = c.name, docsURL+c.link()
 		f.Node, f.Why = cmp.Or(f.Node, addr), cmp.Or(f.Why, c.why)
 		x.findings = append(x.findings, f)
 	}
+}
+
+// link returns where in docs/ a check is explained.
+func (c *check) link() string {
+	if strings.Contains(c.docs, "#") {
+		return c.docs
+	}
+	return "operations.md#" + c.docs
 }
 
 // found reports whether a check has found something on a node.

@@ -1,12 +1,12 @@
 package doctor
 
-// Anchors returns where in docs/operations.md each check is explained.
-func Anchors() map[string]string {
-	anchors := map[string]string{}
+// Links returns where in docs/ each check is explained: the page and the anchor.
+func Links() map[string]string {
+	links := map[string]string{}
 	for _, c := range checks {
-		anchors[c.name] = c.docs
+		links[c.name] = c.link()
 	}
-	return anchors
+	return links
 }
 
 // ACLRules returns the rules of each line, with a key prefix.

@@ -20,9 +20,9 @@ import (
 
 // keyChecks look at the keys under the prefix.
 var keyChecks = []check{
-	{name: "keys-no-ttl", docs: "errors", need: scanned, node: keysWithoutTTL,
+	{name: "keys-no-ttl", docs: failuresDocs, need: scanned, node: keysWithoutTTL,
 		why: "Nobody gets the lock of such a name until somebody deletes the key (ErrNoExpiry)."},
-	{name: "keys-foreign", docs: "errors", need: scanned, node: foreignKeys,
+	{name: "keys-foreign", docs: failuresDocs, need: scanned, node: foreignKeys,
 		why: "Data under the name of a lock: it stays taken for as long as the data is there (ErrForeign)."},
 	{name: "keys-long-ttl", docs: "persistence-and-restarts", need: scanned, node: longKeys,
 		when: func(o *Options) bool { return o.RestartGuard > 0 },

@@ -22,7 +22,7 @@ const unreachable = "reachable"
 
 // reachChecks look at the way to a server, and at which server is at its end.
 var reachChecks = []check{
-	{name: unreachable, docs: "errors", why: grantsNone,
+	{name: unreachable, docs: answersDocs, why: grantsNone,
 		node: func(_ *examination, f *facts) []Finding {
 			if f.err == nil {
 				return nil

@@ -31,7 +31,7 @@ var setupChecks = []check{
 			return faultIf(f.info["cluster_enabled"] != "0", "cluster mode is on",
 				"cluster-enabled no in the file, and a restart; or list a server of its own")
 		}},
-	{name: "state", docs: "errors", need: info("loading"),
+	{name: "state", docs: waitsDocs, need: info("loading"),
 		why: "The server answers LOADING until its data is read, and grants no locks.",
 		node: func(_ *examination, f *facts) []Finding {
 			return warningIf(f.info["loading"] != "0", "the server is loading its data", "wait; redis-cli INFO persistence shows how long it takes")

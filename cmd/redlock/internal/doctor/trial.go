@@ -21,7 +21,7 @@ import (
 var lockChecks = []check{
 	{name: prepareCheck, docs: "replacing-a-node", node: prepared, why: "Programs cannot stamp it either: with the restart guard the node grants no locks.",
 		when: func(o *Options) bool { return o.Prepare && o.RestartGuard > 0 }},
-	{name: "lock", docs: "errors", node: lock, why: grantsNone},
+	{name: "lock", docs: answersDocs, node: lock, why: grantsNone},
 }
 
 // trialTTL is the TTL of the lock that is taken. It is long enough for a server that takes long over each command.
