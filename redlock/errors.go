@@ -17,7 +17,7 @@ var (
 	// ErrTaken means that others hold too many nodes for a majority. Waiting may help.
 	ErrTaken = errors.New("redlock: lock is taken")
 	// ErrForeign means that data of another program, without a TTL, is under the name on too many nodes. Choose another
-	// name or prefix. Data with a TTL is ErrTaken.
+	// name or prefix. Data with a TTL is ErrTaken, and so is a string of up to 1024 bytes.
 	ErrForeign = errors.New("redlock: data of another program is in the way of the lock")
 	// ErrDeadlock means that the caller holds the lock already ([Reentrant]), or that a function of Do waits for itself
 	// ([Locker.Shutdown]).

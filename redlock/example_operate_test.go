@@ -56,7 +56,7 @@ func ExampleLocker_ForceUnlock() {
 
 	removed, err := operator.ForceUnlock(ctx, "nightly-report") // somebody knows that host-1 is gone
 	if err != nil {
-		log.Fatal(err) // too few servers answered, or they have data under that name
+		log.Fatal(err) // too few servers answered, or they have data there that is no short string
 	}
 	for _, holder := range removed {
 		fmt.Println("was held by", holder.Metadata)
