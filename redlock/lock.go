@@ -113,12 +113,8 @@ func (l *Lock) Context(parent context.Context) (context.Context, context.CancelF
 }
 
 // holder returns a new holder for a request.
-func (l *Locker) holder(req *request) engine.Holder {
-	by := engine.Holder{Want: req.Want, Owner: req.owner, Of: req.call}
-	if !l.events.wants(groupEnds) && l.events.mayLog() {
-		by.Since = l.events.since()
-	}
-	return by
+func holder(req *request) engine.Holder {
+	return engine.Holder{Want: req.Want, Owner: req.owner, Of: req.call}
 }
 
 // granted is a lock that the nodes have granted, with the handle of its first holder.
@@ -130,7 +126,10 @@ type granted struct {
 // newGranted returns a new granted for the lock that a request is about to get.
 func (l *Locker) newGranted(req *request) *granted {
 	g := new(granted)
-	g.First = l.holder(req)
+	g.First = holder(req)
+	if !l.events.wants(groupEnds) && l.events.mayLog() {
+		g.First.Since = l.events.since()
+	}
 	return g
 }
 

@@ -145,7 +145,10 @@ func (l *Lock) handOffLocked(unlock *observedCall) bool {
 	next := &struct { // the next holder, with its handle
 		engine.Holder
 		handle Lock
-	}{Holder: locker.holder(&w.req)}
+	}{Holder: holder(&w.req)}
+	if !locker.events.wants(groupEnds) { // the log tells for how long this process has had the lock
+		next.Since = h.Holder.Since
+	}
 	next.handle = Lock{
 		locker: locker, held: h, holder: &next.Holder,
 		hold: engine.Hold{Hold: h.HandOffLocked(&l.hold, to, &next.Holder)},
