@@ -2,9 +2,7 @@ package docs_test
 
 import (
 	"maps"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -40,19 +38,11 @@ func words(text string) (n int) {
 	return n
 }
 
-// page returns the text of a document.
-func page(t *testing.T, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, name))
-	require.NoError(t, err)
-	return string(text)
-}
-
 func TestBudgets_NoPageIsLongerThanItsReadersHaveTime(t *testing.T) {
 	t.Parallel()
 	sum := 0
 	for name, most := range budgets {
-		n := words(hidden.ReplaceAllString(page(t, name), ""))
+		n := words(hidden.ReplaceAllString(textOf(t, name), ""))
 		assert.LessOrEqual(t, n, most, name)
 		sum += n
 	}
@@ -131,7 +121,7 @@ func TestNames_ThatPagesHaveExist(t *testing.T) {
 	}
 	found := 0
 	for name := range budgets {
-		for _, match := range span.FindAllStringSubmatch(page(t, name), -1) {
+		for _, match := range span.FindAllStringSubmatch(textOf(t, name), -1) {
 			code := match[1]
 			for _, used := range qualified.FindAllStringSubmatch(code, -1) {
 				found++

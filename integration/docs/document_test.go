@@ -64,6 +64,14 @@ func files(t *testing.T, wanted func(path string) bool) (paths []string) {
 	return paths
 }
 
+// textOf returns the text of a file of the repository.
+func textOf(t testing.TB, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, name))
+	require.NoError(t, err)
+	return string(content)
+}
+
 // isSource reports whether a file is Go code that is no test.
 func isSource(name string) bool {
 	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
@@ -73,9 +81,7 @@ func isSource(name string) bool {
 func documents(t *testing.T) (docs []*document) {
 	t.Helper()
 	for _, path := range files(t, func(path string) bool { return strings.HasSuffix(path, ".md") }) {
-		source, err := os.ReadFile(filepath.Join(root, path))
-		require.NoError(t, err)
-		doc, err := parse(path, source)
+		doc, err := parse(path, []byte(textOf(t, path)))
 		require.NoError(t, err)
 		docs = append(docs, doc)
 	}

@@ -1,15 +1,12 @@
 package docs_test
 
 import (
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -23,10 +20,9 @@ func TestComments_ListAllFilesOfAPackage(t *testing.T) {
 	lists := 0
 	sources := files(t, isSource)
 	for _, source := range sources {
-		text, err := os.ReadFile(filepath.Join(root, source))
-		require.NoError(t, err)
+		text := textOf(t, source)
 		var listed, there []string
-		for _, item := range listedFiles.FindAllStringSubmatch(string(text), -1) {
+		for _, item := range listedFiles.FindAllStringSubmatch(text, -1) {
 			listed = append(listed, fileName.FindAllString(item[1], -1)...)
 		}
 		if len(listed) == 0 {

@@ -1,8 +1,6 @@
 package docs_test
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -23,18 +21,15 @@ func TestDesign_NamesFunctionsThatAreThere(t *testing.T) {
 	for _, name := range files(t, func(name string) bool {
 		return isSource(name) && (strings.HasPrefix(name, "redlock/") || strings.HasPrefix(name, "internal/"))
 	}) {
-		source, err := os.ReadFile(filepath.Join(root, name))
-		require.NoError(t, err)
-		for _, m := range method.FindAllStringSubmatch(string(source), -1) {
+		source := textOf(t, name)
+		for _, m := range method.FindAllStringSubmatch(source, -1) {
 			there[m[1]+"."+m[2]] = true
 		}
-		for _, m := range field.FindAllStringSubmatch(string(source), -1) {
+		for _, m := range field.FindAllStringSubmatch(source, -1) {
 			fields[m[1]] = true
 		}
 	}
-	design, err := os.ReadFile(filepath.Join(root, "docs/design.md"))
-	require.NoError(t, err)
-	_, section, _ := strings.Cut(string(design), "\n## The way of a call\n")
+	_, section, _ := strings.Cut(textOf(t, "docs/design.md"), "\n## The way of a call\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	named := spelled.FindAllStringSubmatch(section, -1)
 	require.Greater(t, len(named), 10)

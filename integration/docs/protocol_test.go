@@ -13,10 +13,9 @@ import (
 
 // The table of scripts in docs/protocol.md has each script that clients may send, and each number that it returns.
 func TestProtocol_StatesTheRepliesOfEachScript(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs/protocol.md"))
-	require.NoError(t, err)
+	page := textOf(t, "docs/protocol.md")
 	rows := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)`[^|]*\\| (.*) \\|$").FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)`[^|]*\\| (.*) \\|$").FindAllStringSubmatch(page, -1) {
 		rows[row[1]] = row[2]
 	}
 	paths, err := filepath.Glob(filepath.Join(root, "internal/form/*.lua"))

@@ -85,9 +85,7 @@ func toAny(words []string) (list []any) {
 // lockerRules returns what follows ACL SETUSER in the lines of docs/operations.md.
 func lockerRules(t *testing.T) (lines [][]string) {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
-	require.NoError(t, err)
-	for line := range strings.Lines(string(content)) {
+	for line := range strings.Lines(textOf(t, "docs/operations.md")) {
 		if rules, ok := strings.CutPrefix(strings.TrimSpace(line), "ACL SETUSER locker "); ok {
 			lines = append(lines, append([]string{"locker"}, strings.Fields(rules)...))
 		}

@@ -41,9 +41,7 @@ func TestWords_HabitsBecomeFewer(t *testing.T) {
 		comments.WriteString(commentsOf(t, file))
 	}
 	for _, file := range files(t, func(file string) bool { return strings.HasSuffix(file, ".md") }) {
-		text, err := os.ReadFile(filepath.Join(root, file))
-		require.NoError(t, err)
-		pages.WriteString(inOneLine(string(text)))
+		pages.WriteString(inOneLine(textOf(t, file)))
 	}
 	var counts strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(habits)) {
