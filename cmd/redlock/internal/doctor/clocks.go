@@ -12,9 +12,9 @@ import (
 
 // clockChecks look at times.
 var clockChecks = []check{
-	{name: "latency", docs: "nodes", node: latency,
+	{name: "latency", docs: "operations.md#nodes", node: latency,
 		why: "An acquire counts a node that takes longer than the node timeout as one that is down."},
-	{name: "clocks", docs: "clocks", need: clockKnown, set: (*examination).clocks,
+	{name: "clocks", docs: "operations.md#clocks", need: clockKnown, set: (*examination).clocks,
 		why: "Clocks that are off get stepped, which ends locks early. With fencing, acquires take a second round trip, and numbers are out of order if counters are lost."},
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -53,7 +52,7 @@ const (
 // check looks at one thing: at each node, or at all together.
 type check struct {
 	name string
-	docs string                                   // the page in docs/ and the anchor, or only an anchor in operations.md
+	docs string                                   // the page in docs/, and the anchor
 	why  string                                   // a fault of that kind matters
 	when func(o *Options) bool                    // nil means always
 	need func(f *facts) string                    // returns what is missing to examine a node; nil means that nothing can be
@@ -172,18 +171,10 @@ func (x *examination) make(c *check) {
 // add adds the findings of a check, which leave out what all of its findings have in common.
 func (x *examination) add(c *check, addr string, found []Finding) {
 	for _, f := range found {
-		f.Check, f.Docs = c.name, docsURL+c.link()
+		f.Check, f.Docs = c.name, docsURL+c.docs
 		f.Node, f.Why = cmp.Or(f.Node, addr), cmp.Or(f.Why, c.why)
 		x.findings = append(x.findings, f)
 	}
-}
-
-// link returns where in docs/ a check is explained.
-func (c *check) link() string {
-	if strings.Contains(c.docs, "#") {
-		return c.docs
-	}
-	return "operations.md#" + c.docs
 }
 
 // found reports whether a check has found something on a node.

@@ -4,7 +4,7 @@ package doctor
 func Links() map[string]string {
 	links := map[string]string{}
 	for _, c := range checks {
-		links[c.name] = c.link()
+		links[c.name] = c.docs
 	}
 	return links
 }

@@ -12,9 +12,9 @@ import (
 
 // guardChecks look at what programs with a restart guard know of a server.
 var guardChecks = []check{
-	{name: "quarantine", docs: "restarts-and-upgrades", need: both(info(), stampKnown), node: quarantine, when: isGuarded,
+	{name: "quarantine", docs: "operations.md#restarts-and-upgrades", need: both(info(), stampKnown), node: quarantine, when: isGuarded,
 		why: "The restart guard lets the node grant no locks until all that it may have forgotten has expired."},
-	{name: "backlog", docs: "server-settings", need: config("repl-backlog-ttl"), node: backlog, when: isGuarded,
+	{name: "backlog", docs: "operations.md#server-settings", need: config("repl-backlog-ttl"), node: backlog, when: isGuarded,
 		why: "A replica that was promoted forgets that it was, and its stamp may count for too long: it grants locks that its master had granted."},
 }
 

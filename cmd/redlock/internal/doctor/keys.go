@@ -24,10 +24,10 @@ var keyChecks = []check{
 		why: "Nobody gets the lock of such a name until somebody deletes the key (ErrNoExpiry)."},
 	{name: "keys-foreign", docs: failuresDocs, need: scanned, node: foreignKeys,
 		why: "Data under the name of a lock: it stays taken for as long as the data is there (ErrForeign)."},
-	{name: "keys-long-ttl", docs: "persistence-and-restarts", need: scanned, node: longKeys,
+	{name: "keys-long-ttl", docs: "operations.md#persistence-and-restarts", need: scanned, node: longKeys,
 		when: func(o *Options) bool { return o.RestartGuard > 0 },
 		why:  "The restart guard must not be below the longest TTL of any program: a node that forgets such a lock grants it again before the lock has ended."},
-	{name: "keys-other-list", docs: "changing-the-set-of-nodes", need: scanned, set: (*examination).otherList,
+	{name: "keys-other-list", docs: "operations.md#changing-the-set-of-nodes", need: scanned, set: (*examination).otherList,
 		why: "A program with another list of nodes can have a majority of its own: two hold the same lock."},
 }
 

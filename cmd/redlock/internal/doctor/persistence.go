@@ -4,22 +4,22 @@ import "fmt"
 
 // memoryChecks look at whether a server keeps what is in its memory.
 var memoryChecks = []check{
-	{name: "eviction", docs: "server-settings", need: info("maxmemory_policy"), node: eviction,
+	{name: "eviction", docs: "operations.md#server-settings", need: info("maxmemory_policy"), node: eviction,
 		why: "Locks are evicted when memory is short, and nobody notices until there are two holders."},
-	{name: "memory", docs: "server-settings", need: info("maxmemory", "used_memory"), node: memory,
+	{name: "memory", docs: "operations.md#server-settings", need: info("maxmemory", "used_memory"), node: memory,
 		why: "A full node answers OOM to acquires, and grants no locks."},
 }
 
 // persistenceChecks look at what a server knows after a restart.
 var persistenceChecks = []check{
-	{name: "persistence", docs: "persistence-and-restarts", need: info("aof_enabled"), node: persistence,
+	{name: "persistence", docs: "operations.md#persistence-and-restarts", need: info("aof_enabled"), node: persistence,
 		why: "A node that restarts without its latest data has forgotten locks, and grants them to others."},
-	{name: "durable", docs: "persistence-and-restarts", need: both(info("aof_enabled"), durableKnown), node: durable,
+	{name: "durable", docs: "operations.md#persistence-and-restarts", need: both(info("aof_enabled"), durableKnown), node: durable,
 		when: func(o *Options) bool { return len(o.Durable) > 0 },
 		why:  "The programs take the node for durable (pool.WithDurable), so its restart is not guarded: what it forgets is granted to others at once."},
-	{name: "snapshot", docs: "server-settings", need: info("rdb_last_bgsave_status"), node: snapshot,
+	{name: "snapshot", docs: "operations.md#server-settings", need: info("rdb_last_bgsave_status"), node: snapshot,
 		why: "A node that cannot write to its disk answers MISCONF to everything, releases included: keys stay until their TTL ends."},
-	{name: "aof-errors", docs: "monitoring", need: info("aof_last_write_status"),
+	{name: "aof-errors", docs: "operations.md#monitoring", need: info("aof_last_write_status"),
 		why: "A node that cannot write to its disk answers MISCONF to everything, and loses at a restart what it could not write.",
 		node: func(_ *examination, f *facts) []Finding {
 			return faultIf(f.info["aof_last_write_status"] != "ok", "the last write to the AOF failed",

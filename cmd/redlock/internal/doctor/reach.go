@@ -30,22 +30,22 @@ var reachChecks = []check{
 			what, fix := explain(f)
 			return fault("cannot be used: "+what+"; "+waits(f.err), fix)
 		}},
-	{name: "tls", docs: "server-settings", node: encrypted,
+	{name: "tls", docs: "operations.md#server-settings", node: encrypted,
 		why: "Whoever can listen on the network reads the password and the tokens, and can release locks or delete data."},
-	{name: "certificate", docs: "server-settings", node: expiring,
+	{name: "certificate", docs: "operations.md#server-settings", node: expiring,
 		why: "When it has expired, no program can connect to the node any more."},
-	{name: "proxy", docs: "server-settings", node: proxy,
+	{name: "proxy", docs: "operations.md#server-settings", node: proxy,
 		why: "A proxy that spreads commands over several connections or servers lets releases overtake acquires: locks get lost or stay."},
-	{name: "hang-ups", docs: "server-settings", node: hangUps,
+	{name: "hang-ups", docs: "operations.md#server-settings", node: hangUps,
 		why: "Programs leave out what the connection is closed on: without HELLO waiters poll, and without INFO or CLIENT nobody notices that a server was replaced, or is configured twice."},
-	{name: "identity", docs: "managed-services", need: info(), node: identity,
+	{name: "identity", docs: "operations.md#managed-services", need: info(), node: identity,
 		why: "A server is recognised by its run_id, and for the restart guard by its master_replid too."},
-	{name: "version", docs: "nodes", need: info("redis_version"),
+	{name: "version", docs: "operations.md#nodes", need: info("redis_version"),
 		why: "The nodes must be Redis 6.2, Valkey 7.2 or newer: an older server is not used (nodeerr.ErrOldServer).",
 		node: func(_ *examination, f *facts) []Finding {
 			return faultIf(f.tooOld(), "the server is too old: "+printable(f.version()), "upgrade it: docs/operations.md, Restarts and upgrades")
 		}},
-	{name: "resp3", docs: "server-settings", node: resp3,
+	{name: "resp3", docs: "operations.md#server-settings", node: resp3,
 		why: "Without RESP3 a server does not announce changes: waiters poll with back-off, and a holder learns of a deletion with the next renewal."},
 }
 

@@ -69,13 +69,13 @@ type attempt struct {
 
 // rightsChecks look at what the user may do.
 var rightsChecks = []check{
-	{name: "commands", docs: "server-settings", node: commands,
+	{name: "commands", docs: "operations.md#server-settings", node: commands,
 		why: "EVAL and the commands that scripts use cannot be missing; without EVALSHA each script goes by its source; without CLIENT, INFO, SUBSCRIBE or PUBLISH waiters poll, and servers are not identified."},
-	{name: "rights-locks", docs: "permissions", node: rights(plainLine)},
-	{name: "rights-identity", docs: "permissions", node: rights(identityLine)},
-	{name: "rights-waking", docs: "permissions", node: rights(wakingLine)},
-	{name: "rights-fencing", docs: "permissions", node: rights(fencingLine), when: func(o *Options) bool { return o.Fencing }},
-	{name: "rights-shared", docs: "permissions", node: rights(sharedLine), when: func(o *Options) bool { return o.Shared }},
+	{name: "rights-locks", docs: "operations.md#permissions", node: rights(plainLine)},
+	{name: "rights-identity", docs: "operations.md#permissions", node: rights(identityLine)},
+	{name: "rights-waking", docs: "operations.md#permissions", node: rights(wakingLine)},
+	{name: "rights-fencing", docs: "operations.md#permissions", node: rights(fencingLine), when: func(o *Options) bool { return o.Fencing }},
+	{name: "rights-shared", docs: "operations.md#permissions", node: rights(sharedLine), when: func(o *Options) bool { return o.Shared }},
 }
 
 // try does what the programs do, command by command, and notes what is refused. Each key that it makes has a TTL.

@@ -9,15 +9,15 @@ import (
 
 // setChecks look at the list of nodes.
 var setChecks = []check{
-	{name: "count", docs: "nodes", set: (*examination).count,
+	{name: "count", docs: "operations.md#nodes", set: (*examination).count,
 		why: "A lock needs more than half of the nodes. Three survive the loss of one, five of two; a fourth or sixth adds nothing to that, and attempts split the nodes more often."},
-	{name: "hosts", docs: "nodes", set: (*examination).hosts,
+	{name: "hosts", docs: "operations.md#nodes", set: (*examination).hosts,
 		why: "What takes two nodes down at once counts twice: nodes need machines, power and zones of their own."},
-	{name: "databases", docs: "before-going-live", set: (*examination).databases,
+	{name: "databases", docs: "operations.md#before-going-live", set: (*examination).databases,
 		why: "Programs exclude each other only if they use the same database of each server."},
-	{name: "restart-guard", docs: "persistence-and-restarts", set: (*examination).restartGuard,
+	{name: "restart-guard", docs: "operations.md#persistence-and-restarts", set: (*examination).restartGuard,
 		why: "A restarted node may have forgotten locks and fence counters: it must not grant locks before what it may have forgotten has expired."},
-	{name: "duplicate", docs: "nodes", need: info("run_id"), set: (*examination).duplicates,
+	{name: "duplicate", docs: "operations.md#nodes", need: info("run_id"), set: (*examination).duplicates,
 		why: "The server votes only once, and takes two nodes with it when it fails."},
 }
 

@@ -10,22 +10,22 @@ import (
 
 // setupChecks look at what a server is and how it treats connections.
 var setupChecks = []check{
-	{name: "role", docs: "before-going-live", need: info("role"), node: role,
+	{name: "role", docs: "operations.md#before-going-live", need: info("role"), node: role,
 		why: "A replica grants nothing itself: nodes must be independent masters."},
-	{name: "replicas", docs: "nodes", need: info("connected_slaves"),
+	{name: "replicas", docs: "operations.md#nodes", need: info("connected_slaves"),
 		why: "Replication is asynchronous: after a failover the new master has forgotten the latest locks. Locking needs no replicas.",
 		node: func(_ *examination, f *facts) []Finding {
 			n := number(f.info, "connected_slaves")
 			return warningIf(n > 0, fmt.Sprintf("%d replicas are attached", n), "on each replica: REPLICAOF NO ONE, or end it")
 		}},
-	{name: "sentinel", docs: "nodes", need: sentinelKnown,
+	{name: "sentinel", docs: "operations.md#nodes", need: sentinelKnown,
 		why: "A failover replaces the node by a replica that may have forgotten the latest locks.",
 		node: func(_ *examination, f *facts) []Finding {
 			return warningIf(f.sentinels > 0, fmt.Sprintf("%d Sentinels watch the server", f.sentinels), "on each Sentinel: SENTINEL REMOVE NAME")
 		}},
-	{name: "min-replicas", docs: "server-settings", need: either(info("min_slaves_good_slaves"), config("min-replicas-to-write")), node: minReplicas,
+	{name: "min-replicas", docs: "operations.md#server-settings", need: either(info("min_slaves_good_slaves"), config("min-replicas-to-write")), node: minReplicas,
 		why: "Without so many replicas the server answers NOREPLICAS to everything, releases included; and nodes should have no replicas."},
-	{name: "cluster", docs: "nodes", need: info("cluster_enabled"),
+	{name: "cluster", docs: "operations.md#nodes", need: info("cluster_enabled"),
 		why: "A cluster node rejects the keys that belong to others, and its replicas take over: nodes must be independent servers.",
 		node: func(_ *examination, f *facts) []Finding {
 			return faultIf(f.info["cluster_enabled"] != "0", "cluster mode is on",
@@ -36,17 +36,17 @@ var setupChecks = []check{
 		node: func(_ *examination, f *facts) []Finding {
 			return warningIf(f.info["loading"] != "0", "the server is loading its data", "wait; redis-cli INFO persistence shows how long it takes")
 		}},
-	{name: "clients", docs: "sizing", need: both(info("connected_clients"), either(info("maxclients"), config("maxclients"))), node: clients,
+	{name: "clients", docs: "operations.md#sizing", need: both(info("connected_clients"), either(info("maxclients"), config("maxclients"))), node: clients,
 		why: "When the limit is reached, programs that start cannot connect to the node."},
-	{name: "timeout", docs: "server-settings", need: config("timeout"),
+	{name: "timeout", docs: "operations.md#server-settings", need: config("timeout"),
 		why: "Connections are cut and made again all the time: programs test them only after 10 s without traffic.",
 		node: func(_ *examination, f *facts) []Finding {
 			s := number(f.config, "timeout")
 			return warningIf(s > 0 && s <= 10, fmt.Sprintf("timeout is %d s", s), "CONFIG SET timeout 0 (also in the file), or well above 10")
 		}},
-	{name: "tracking-table", docs: "server-settings", need: both(info("tracking_total_keys"), config("tracking-table-max-keys")), node: trackingTable,
+	{name: "tracking-table", docs: "operations.md#server-settings", need: both(info("tracking_total_keys"), config("tracking-table-max-keys")), node: trackingTable,
 		why: "The server drops the oldest keys from a full table: waiters are woken without a reason, and holders ask again."},
-	{name: "buffer-limit", docs: "permissions", need: config("client-output-buffer-limit"), node: bufferLimit,
+	{name: "buffer-limit", docs: "operations.md#permissions", need: config("client-output-buffer-limit"), node: bufferLimit,
 		why: "Messages and announcements come over the connection that carries the locks: the server cuts it beyond the limit."},
 }
 

@@ -19,7 +19,7 @@ import (
 
 // lockChecks take a lock. They are the last ones: what another check has found explains why that fails.
 var lockChecks = []check{
-	{name: prepareCheck, docs: "replacing-a-node", node: prepared, why: "Programs cannot stamp it either: with the restart guard the node grants no locks.",
+	{name: prepareCheck, docs: "operations.md#replacing-a-node", node: prepared, why: "Programs cannot stamp it either: with the restart guard the node grants no locks.",
 		when: func(o *Options) bool { return o.Prepare && o.RestartGuard > 0 }},
 	{name: "lock", docs: answersDocs, node: lock, why: grantsNone},
 }
