@@ -140,28 +140,21 @@ func (s *scenario) waited(ctx context.Context) error {
 // expired: the release of a lock that has expired is refused, and leaves the lock of the next
 // holder alone.
 func (s *scenario) expired(ctx context.Context) error {
-	// Soon over, with some validity left however slow the nodes are.
-	ttl := s.timeout + 300*time.Millisecond
-	s.show.step(s.number, "C acquires it for %s but works for longer, and D acquires it next.", benchreport.Duration(ttl))
+	s.show.step(s.number, "C acquires it for %s but works for longer, and D acquires it next.", benchreport.Duration(s.short()))
 	c, errC := s.newParty("C")
 	d, errD := s.newParty("D")
 	if err := errors.Join(errC, errD); err != nil {
 		return err
 	}
-	if err := expect("C to get the lock", nil, c.try(ctx, redlock.TTL(ttl))); err != nil {
+	worked, err := s.overrun(ctx, c)
+	if err != nil {
 		return err
-	}
-	began := time.Now()
-	select {
-	case <-c.lock.Done():
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 	if err := expect("C's lock to end", redlock.ErrExpired, c.lock.Err()); err != nil {
 		return err
 	}
-	s.show.line("%s", odd.Sprintf("C works for %s, and then: %v", benchreport.Duration(time.Since(began)), errors.Unwrap(c.lock.Err())))
-	_, err := d.wait(ctx, nil)
+	s.show.line("%s", odd.Sprintf("C works for %s, and then: %v", benchreport.Duration(worked), errors.Unwrap(c.lock.Err())))
+	_, err = d.wait(ctx, nil)
 	if err := expect("D to get the lock, which has expired for C", nil, err); err != nil {
 		return err
 	}
@@ -206,7 +199,6 @@ func (s *scenario) lost(ctx context.Context) error {
 
 // fenced: the resource rejects the late write of a holder that was paused.
 func (s *scenario) fenced(ctx context.Context) error {
-	ttl := s.timeout + 300*time.Millisecond
 	s.show.step(s.number, "C and D have numbers. C is paused, and writes after D (fencing).")
 	s.counted = true
 	c, errC := s.newParty("C", redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
@@ -214,13 +206,8 @@ func (s *scenario) fenced(ctx context.Context) error {
 	if err := errors.Join(errC, errD); err != nil {
 		return err
 	}
-	if err := expect("C to get the lock", nil, c.try(ctx, redlock.TTL(ttl))); err != nil {
+	if _, err := s.overrun(ctx, c); err != nil {
 		return err
-	}
-	select {
-	case <-c.lock.Done():
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 	if _, err := d.wait(ctx, nil); err != nil {
 		return fmt.Errorf("expected D to get the lock, but got: %w", err)
@@ -238,6 +225,23 @@ func (s *scenario) fenced(ctx context.Context) error {
 	s.show.line("%s", bad.Sprintf("C writes with %d: refused, as it has seen %d", late, first))
 	c.lock = nil
 	return s.free(ctx, d)
+}
+
+// short is the TTL of a lock that is soon over, with some validity left however slow the nodes are.
+func (s *scenario) short() time.Duration { return s.timeout + 300*time.Millisecond }
+
+// overrun makes a party take the lock for a short time, and work until the lock has ended.
+func (s *scenario) overrun(ctx context.Context, p *party) (worked time.Duration, err error) {
+	if err := expect(p.name+" to get the lock", nil, p.try(ctx, redlock.TTL(s.short()))); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	select {
+	case <-p.lock.Done():
+		return time.Since(began), nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 }
 
 // free ends a step: a party releases the lock on all nodes.
