@@ -4,8 +4,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 what=${1:-} version=${2:-}
-case $version in
-[0-9]*.[0-9]*.[0-9]*) ;;
+case "$what $version" in
+"commit "[0-9]*.[0-9]*.[0-9]* | "tag "[0-9]*.[0-9]*.[0-9]*) ;;
 *) echo "usage: tools/release.sh commit|tag X.Y.Z" >&2 && exit 2 ;;
 esac
 root=github.com/quorumlock/quorumlock
@@ -40,5 +40,4 @@ tag)
 	done
 	git tag --points-at HEAD
 	;;
-*) echo "usage: tools/release.sh commit|tag X.Y.Z" >&2 && exit 2 ;;
 esac
