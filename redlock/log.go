@@ -41,30 +41,31 @@ func (b *logbook) log(what event.Event) {
 	if !b.mayLog() {
 		return
 	}
-	now := b.clock.Now()
 	switch v := what.(type) {
 	case protocol.Round:
 		if v.Err == nil {
 			return
 		}
-		b.refused(now, v)
+		b.refused(v)
 	case event.End:
-		b.ended(now, v)
+		b.ended(v)
 	case event.NodeDown:
-		b.down(now, v)
+		b.down(v)
 	case event.NodeUp:
-		if b.votes(now, v.Node, v.At, v.Addr, v.Quarantined, v.Left, v.Err) && b.journal.In(now, v.Node, b.waiting()) {
+		if b.up(event.Quarantine{
+			At: v.At, Node: v.Node, Addr: v.Addr, Quarantined: v.Quarantined, Left: v.Left, Err: v.Err,
+		}) {
 			b.line(v.At, slog.LevelInfo, "redlock: a node is up again", "node", v.Addr, "down", v.Down)
 		}
 	case event.Quarantine:
-		if b.votes(now, v.Node, v.At, v.Addr, v.Quarantined, v.Left, v.Err) && b.journal.In(now, v.Node, b.waiting()) {
+		if b.up(v) {
 			b.line(v.At, slog.LevelInfo, "redlock: a node votes again", "node", v.Addr)
 		}
 	case event.Stuck:
 		b.line(v.At, slog.LevelWarn, "redlock: waits for a key that has no TTL",
 			"name", v.Name, "nodes", v.Addrs, "unchanged", v.Unchanged)
 	case logOnly:
-		b.add(now, v.line)
+		b.add(v.line)
 	case event.Heal:
 		b.line(v.At, slog.LevelWarn, "redlock: a key that had no TTL has been deleted", "name", v.Name, "node", v.Addr)
 	case event.ForceUnlock:
@@ -74,7 +75,7 @@ func (b *logbook) log(what event.Event) {
 		b.line(time.Now(), slog.LevelWarn, "redlock: events were dropped, as an Observer or the log is slow",
 			"count", v.Count)
 	case closing:
-		b.journal.Close(now)
+		b.journal.Close(b.clock.Now())
 	case looking:
 	default:
 		return
@@ -83,28 +84,28 @@ func (b *logbook) log(what event.Event) {
 }
 
 // refused adds the line of a round that was refused.
-func (b *logbook) refused(now time.Time, r protocol.Round) {
+func (b *logbook) refused(r protocol.Round) {
 	level, message := refusalLine(r)
-	b.add(now, journal.Line{
+	b.add(journal.Line{
 		At: r.At, Level: level, Message: message, Outage: level == slog.LevelInfo, // a release that is sent again
 		Args: []any{"op", r.Op, "name", r.Name, "took", r.Took, "split", r.Split, "error", r.Err.Error()},
 	})
 }
 
 // ended adds the line of a lock that was lost.
-func (b *logbook) ended(now time.Time, end event.End) {
+func (b *logbook) ended(end event.End) {
 	if errors.Is(end.Err, ErrReleased) {
 		return
 	}
 	expired := errors.Is(end.Err, ErrExpired)
-	b.add(now, journal.Line{
+	b.add(journal.Line{
 		At: end.Start.Add(end.Held), Level: slog.LevelWarn, Message: "redlock: a lock is lost",
 		Args: []any{"name", end.Name, "held", end.Held, "error", end.Err}, Outage: expired, Lost: expired,
 	})
 }
 
 // down records that a node has no connection.
-func (b *logbook) down(now time.Time, d event.NodeDown) {
+func (b *logbook) down(d event.NodeDown) {
 	if errors.Is(d.Err, nodeerr.ErrClosed) {
 		return
 	}
@@ -112,27 +113,28 @@ func (b *logbook) down(now time.Time, d event.NodeDown) {
 	if d.Failed == 0 {
 		b.line(d.At, slog.LevelDebug, "redlock: a connection broke", "node", d.Addr, "error", why)
 	}
-	b.out(now, d.Node, d.At, why, "redlock: a node is down", "node", d.Addr, "error", why)
+	b.out(d.Node, d.At, why, "redlock: a node is down", "node", d.Addr, "error", why)
 }
 
-// votes reports whether a node that answers votes. Otherwise it records why not.
-func (b *logbook) votes(
-	now time.Time, node int, at time.Time, addr string, quarantined bool, left time.Duration, err error,
-) bool {
+// up records whether a node that answers votes. It reports whether the node does, and a line said that it did not.
+func (b *logbook) up(q event.Quarantine) (again bool) {
 	const message = "redlock: a node does not vote, as it may have forgotten locks"
 	switch {
-	case err != nil:
-		b.out(now, node, at, "may have forgotten locks: "+text(err), message, "node", addr, "error", text(err))
-	case quarantined:
-		b.out(now, node, at, "may have forgotten locks, for "+left.String(), message, "node", addr, "for", left)
+	case q.Err != nil:
+		why := text(q.Err)
+		b.out(q.Node, q.At, "may have forgotten locks: "+why, message, "node", q.Addr, "error", why)
+	case q.Quarantined:
+		b.out(q.Node, q.At, "may have forgotten locks, for "+q.Left.String(), message, "node", q.Addr, "for", q.Left)
+	default:
+		return b.journal.In(b.clock.Now(), q.Node, b.waiting())
 	}
-	return err == nil && !quarantined
+	return false
 }
 
 // out records that a node does not vote.
-func (b *logbook) out(now time.Time, node int, at time.Time, reason, message string, args ...any) {
+func (b *logbook) out(node int, at time.Time, reason, message string, args ...any) {
 	line := journal.Line{At: at, Level: slog.LevelWarn, Message: message, Args: args}
-	b.journal.Out(now, node, journal.Out{Line: line, Reason: reason})
+	b.journal.Out(b.clock.Now(), node, journal.Out{Line: line, Reason: reason})
 }
 
 // known returns a key and its value, or nothing if there is no value.
@@ -171,13 +173,13 @@ func refusalLine(v protocol.Round) (level slog.Level, message string) {
 
 // line adds a line that no outage has caused.
 func (b *logbook) line(at time.Time, level slog.Level, message string, args ...any) {
-	b.add(b.clock.Now(), journal.Line{At: at, Level: level, Message: message, Args: args})
+	b.add(journal.Line{At: at, Level: level, Message: message, Args: args})
 }
 
 // add adds a line, if its level is logged.
-func (b *logbook) add(now time.Time, line journal.Line) {
+func (b *logbook) add(line journal.Line) {
 	if b.logs(line.Level) {
-		b.journal.Add(now, line)
+		b.journal.Add(b.clock.Now(), line)
 	}
 }
 

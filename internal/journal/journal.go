@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 const (
@@ -88,7 +90,7 @@ func New(addrs []string) *Journal {
 }
 
 // need is the number of nodes that are a majority.
-func (j *Journal) need() int { return len(j.nodes)/2 + 1 }
+func (j *Journal) need() int { return quorum.Majority(len(j.nodes)) }
 
 // short reports whether no majority votes.
 func (j *Journal) short() bool {
@@ -242,7 +244,7 @@ func (j *Journal) beginOutage(now time.Time) {
 func (j *Journal) put(now time.Time, line Line) (written bool) {
 	p := &j.warns
 	switch {
-	case line.Level < slog.LevelInfo: // whoever asks for these looks for details
+	case line.Level < slog.LevelInfo: // its readers look for details, and want all
 		j.write = append(j.write, line)
 		return true
 	case line.Level < slog.LevelWarn:
