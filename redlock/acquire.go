@@ -77,10 +77,9 @@ func (l *Locker) take(ctx context.Context, name string, opts []LockOption, try b
 	}
 	if err != nil {
 		l.logBlocked(err)
-	} else if req.Renewed && !req.function {
-		lock = l.watched(lock)
+		return nil, err
 	}
-	return lock, err
+	return l.watched(lock, &req), nil
 }
 
 // tries reports whether a call does not wait: try is true, or MaxWait is 0. It returns an ErrInvalid if try is true

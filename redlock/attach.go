@@ -50,11 +50,7 @@ func (l *Locker) Attach(ctx context.Context, name string, token Token, opts ...L
 	e := l.engine.Enter(req.key)
 	defer e.Exit()
 	g := l.newGranted(&req)
-	lock = l.handleOf(g, e.AdoptLocked(&g.Held, id, lease))
-	if req.Renewed {
-		lock = l.watched(lock)
-	}
-	return lock, nil
+	return l.watched(l.handleOf(g, e.AdoptLocked(&g.Held, id, lease)), &req), nil
 }
 
 // Detach ends the lock for this process without a release, and returns the token for [Locker.Attach]. The key stays

@@ -18,10 +18,10 @@ type dropped struct {
 	meant  atomic.Bool // the program waits for the end of the lock, or ended it
 }
 
-// watched returns a handle on a renewed lock that the log reports if the program drops it. It takes the place of a
-// handle that nobody has used.
-func (l *Locker) watched(lock *Lock) *Lock {
-	if !l.events.mayLog() {
+// watched returns the handle for the caller of a request that got a lock. If the lock is renewed without a function,
+// that is another handle, which the log reports if the program drops it.
+func (l *Locker) watched(lock *Lock, req *request) *Lock {
+	if !req.Renewed || req.function || !l.events.mayLog() {
 		return lock
 	}
 	handle := *lock // apart from the lock itself, to which the engine has references

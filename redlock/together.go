@@ -63,12 +63,12 @@ func (l *Locker) takeAll(ctx context.Context, names []string, opts []LockOption,
 	defer stop()
 	if locks, err = l.together(all, try).take(limited); err != nil {
 		l.logBlocked(err)
-	} else if all[0].Renewed && !all[0].function {
-		for i, lock := range locks.locks {
-			locks.locks[i] = l.watched(lock)
-		}
+		return nil, err
 	}
-	return locks, err
+	for i, lock := range locks.locks {
+		locks.locks[i] = l.watched(lock, &all[i])
+	}
+	return locks, nil
 }
 
 // requests checks the arguments of a call for several names, and returns its requests in the order of the names. On
