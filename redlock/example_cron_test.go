@@ -13,12 +13,12 @@ import (
 // runTick runs the job of a tick, a planned time, on one of the machines that call runTick for it.
 func runTick(ctx context.Context, locker *redlock.Locker, tick time.Time, job func(context.Context) error) error {
 	name := "report-" + tick.UTC().Format("2006-01-02T15:04")
-	err := locker.Do(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
+	err := locker.TryDo(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
 		err := job(ctx)
 		// The lock stays: a machine that is late finds it taken.
 		_, lost := lock.Detach(ctx)
 		return errors.Join(err, lost)
-	}, redlock.TTL(15*time.Minute), redlock.MaxWait(2*time.Second))
+	}, redlock.TTL(15*time.Minute))
 	if errors.Is(err, redlock.ErrTaken) && errors.Is(err, redlock.ErrNotRun) {
 		return nil // another machine runs the job, or has run it
 	}

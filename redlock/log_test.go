@@ -674,6 +674,7 @@ func TestLock_LogsTheWaitsForABoundedNumberOfNames(t *testing.T) {
 		name := fmt.Sprint("name-", i)
 		take(t, holder, name)
 		waiters = append(waiters, queue(t, ctx, locker, name))
+		eventually(t, func() bool { return redlock.Sees(locker, name) }, "the key of the holder") // or a line is a warning
 	}
 	fake.Advance(10 * time.Second)
 	require.Len(t, waitsOf(t, log, "waits for a lock", 10), 10)
