@@ -98,8 +98,11 @@ func TestForceUnlock_LeavesTheHolderNothingToHandOff(t *testing.T) {
 
 func TestForceUnlock_DoesNotReportAsFreedWhatWasNotThere(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		locker := c.locker()
+		log := &logBuffer{}
+		locker := c.logsTo(log, slog.LevelWarn)
 		require.Nil(t, must(locker.ForceUnlock(t.Context(), "nobody's"))(t))
+		locker.Drain()
+		require.Empty(t, log.String())
 		c.do(1, "SET", "one", "token", "PX", long.Milliseconds())
 		removed := must(locker.ForceUnlock(t.Context(), "one"))(t)
 		require.Equal(t, []redlock.Holder{{Token: "token", Nodes: 1}}, removed, "one is no majority")

@@ -69,8 +69,10 @@ func (b *logbook) log(what event.Event) {
 	case event.Heal:
 		b.line(v.At, slog.LevelWarn, "redlock: a key that had no TTL has been deleted", "name", v.Name, "node", v.Addr)
 	case event.ForceUnlock:
-		b.line(v.At, slog.LevelWarn, "redlock: lock released by force",
-			append([]any{"name", v.Name, "nodes", v.Nodes}, known("metadata", v.Metadata)...)...)
+		if v.Nodes > 0 { // otherwise there was no lock
+			b.line(v.At, slog.LevelWarn, "redlock: lock released by force",
+				append([]any{"name", v.Name, "nodes", v.Nodes}, known("metadata", v.Metadata)...)...)
+		}
 	case event.Drop:
 		b.line(time.Now(), slog.LevelWarn, "redlock: events were dropped, as an Observer or the log is slow",
 			"count", v.Count)

@@ -34,12 +34,13 @@
 //
 // Outside a bubble a Cluster lives in real time, and Advance ends the test. Everything else works, so a test that moves
 // no time needs no bubble. A Cluster and its Lockers cannot be used across the border of a bubble: a call of a Locker
-// that was made outside hangs. Make both where they are used.
+// that was made outside hangs. Make both where they are used. A program that still runs at the end of a bubble makes
+// synctest panic: end its context, and wait for it.
 //
 // # Waiting
 //
 // These servers do not announce changes. So a Lock that waits polls, with pauses of up to 200 ms by default. Longer
-// pauses (redlock.WithBackoff) speed up a test that waits for minutes. If [Cluster.Delete] or [Cluster.Steal] has taken
+// pauses speed up a test that waits for minutes: redlock.WithBackoff(10*time.Second, 30*time.Second). If [Cluster.Delete] or [Cluster.Steal] has taken
 // away a lock with RenewFor, that lock is lost at its next renewal. This comes a third of its TTL later at most.
 //
 // # Limits
