@@ -77,6 +77,9 @@
 // and [OnError] is told of the loss. A leader that loses its lock runs no further job from that moment on. A job that already
 // runs goes on, unless it uses [Elector.Context].
 //
+// gocron drops the error that a job returns too, unless an event listener (gocron.AfterJobRunsWithError) takes it: log it there, or in
+// the job.
+//
 // The function of a job may hang for ever, and its lock is renewed as long: redlock.RenewFor among the [LockOptions] limits that.
 //
 // # The end of a program
