@@ -57,7 +57,7 @@ func (s *Service) Replica() *Process {
 func (s *Service) FailOver() {
 	s.tb.Helper()
 	former, next := s.Primary(), s.Replica()
-	s.eventually("the replica has all that the primary has", func() bool {
+	eventually(s.tb, "the replica has all that the primary has", func() bool {
 		return s.replication(former, "master_repl_offset") == s.replication(next, "slave_repl_offset")
 	})
 	s.promote()
@@ -68,7 +68,7 @@ func (s *Service) FailOver() {
 func (s *Service) Lag() {
 	s.tb.Helper()
 	s.Replica().Freeze()
-	s.do(s.Primary(), "CLIENT", "KILL", "TYPE", "replica") // otherwise it would still read what is in its socket
+	do(s.tb, s.Primary(), "CLIENT", "KILL", "TYPE", "replica") // otherwise it would still read what is in its socket
 }
 
 // FailOverLate ends the primary, and lets the replica take over without what the primary has done since Lag.
@@ -82,15 +82,15 @@ func (s *Service) FailOverLate() {
 // promote has the name of the service lead to what has been the replica.
 func (s *Service) promote() {
 	s.tb.Helper()
-	s.do(s.Replica(), "REPLICAOF", "NO", "ONE")
+	do(s.tb, s.Replica(), "REPLICAOF", "NO", "ONE")
 	s.Lead(s.Replica())
 }
 
 func (s *Service) follow(replica, primary *Process) {
 	s.tb.Helper()
 	host, port, _ := net.SplitHostPort(primary.Addr())
-	s.do(replica, "REPLICAOF", host, port)
-	s.eventually("the replica has attached", func() bool { return s.replication(replica, "master_link_status") == "up" })
+	do(s.tb, replica, "REPLICAOF", host, port)
+	eventually(s.tb, "the replica has attached", func() bool { return s.replication(replica, "master_link_status") == "up" })
 }
 
 // replication returns a field of INFO replication.
@@ -99,21 +99,21 @@ func (s *Service) replication(server *Process, field string) string {
 	return Info(s.tb, server, "replication", field)
 }
 
-func (s *Service) do(server *Process, cmd string, args ...any) {
-	s.tb.Helper()
+func do(tb testing.TB, server *Process, cmd string, args ...any) {
+	tb.Helper()
 	if _, err := server.Do(cmd, args...); err != nil {
-		s.tb.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
 // eventually waits for what is bound to happen.
-func (s *Service) eventually(what string, happened func() bool) {
-	s.tb.Helper()
+func eventually(tb testing.TB, what string, happened func() bool) {
+	tb.Helper()
 	for range 3000 {
 		if happened() {
 			return
 		}
 		<-time.After(10 * time.Millisecond)
 	}
-	s.tb.Fatalf("waited in vain: %s", what)
+	tb.Fatalf("waited in vain: %s", what)
 }
