@@ -36,7 +36,7 @@ func Embed(n int, report func(error)) ([]Server, error) {
 
 func (m *memory) Close() error {
 	m.Stop()
-	_ = m.reserved.Close()
+	m.release()
 	return nil
 }
 

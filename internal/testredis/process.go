@@ -22,9 +22,6 @@ import (
 // or Valkey.
 const serverEnv = "QUORUMLOCK_REDIS_SERVER"
 
-// sentinelMode is the arg that makes a server a Sentinel.
-const sentinelMode = "--sentinel"
-
 // startBound is how long a server may take to answer.
 const startBound = 15 * time.Second
 
@@ -56,8 +53,9 @@ type Process struct {
 	args         []string
 	report       func(error)
 
-	mu    sync.Mutex // held while the process comes up or goes down
-	child *Child     // the process as it was last started
+	mu     sync.Mutex // held while the process comes up or goes down
+	child  *Child     // the process as it was last started
+	frozen bool       // while it runs
 }
 
 // Launch starts n servers at once, and returns when all of them answer. If one does not, or ctx
@@ -66,7 +64,8 @@ type Process struct {
 //
 // The args go to every server after its own: for example "--requirepass", "secret" (Do logs in
 // with it), or "--unixsocket", "redis.sock" (each server runs in its own Dir). The port of Addr
-// has to stay open without TLS.
+// has to stay open without TLS. A first arg without dashes names the configuration file in Dir, which
+// is empty at first. The server may write it, and reads it when it is started again.
 func Launch(ctx context.Context, n int, report func(error), args ...string) ([]*Process, error) {
 	path, err := Program()
 	if err != nil {
@@ -80,7 +79,8 @@ func Launch(ctx context.Context, n int, report func(error), args ...string) ([]*
 	failures := make([]error, n)
 	var starting sync.WaitGroup
 	for i := range processes {
-		p := &Process{endpoint: endpoint{password: password}, program: path, args: args, report: report}
+		p := &Process{program: path, args: args, report: report}
+		p.password, p.bus = password, slices.Contains(args, "--cluster-enabled")
 		processes[i] = p
 		starting.Go(func() {
 			p.dir, failures[i] = os.MkdirTemp("", "redis") // short, as it is part of a socket's path
@@ -132,18 +132,39 @@ func (p *Process) Stop() {
 // Close stops the server and removes its directory.
 func (p *Process) Close() error {
 	p.Stop()
-	if p.reserved != nil {
-		_ = p.reserved.Close()
-	}
+	p.release()
 	return os.RemoveAll(p.dir)
 }
 
 // Freeze suspends the process (SIGSTOP) and returns when it stands still: connections stay open
 // and can still be made, but nothing is answered. It does nothing if the server is frozen already.
-func (p *Process) Freeze() { p.change(func() error { return p.child.Freeze() }) }
+func (p *Process) Freeze() {
+	p.change(func() error {
+		err := p.child.Freeze()
+		p.frozen = err == nil
+		return err
+	})
+}
 
 // Thaw lets a frozen process go on (SIGCONT). Commands that reached it meanwhile are carried out.
-func (p *Process) Thaw() { p.change(func() error { return p.child.Thaw() }) }
+func (p *Process) Thaw() {
+	p.change(func() error {
+		p.frozen = false
+		return p.child.Thaw()
+	})
+}
+
+// live reports whether the server is neither stopped nor frozen.
+func (p *Process) live() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.child.running() && !p.frozen
+}
+
+// live returns the processes that are neither stopped nor frozen.
+func live(processes []*Process) []*Process {
+	return slices.DeleteFunc(slices.Clone(processes), func(p *Process) bool { return !p.live() })
+}
 
 // Start runs the server again, empty and on the same address, and returns when it answers. It
 // does nothing if the server is running.
@@ -172,17 +193,19 @@ func (p *Process) start(ctx context.Context) error {
 		return err
 	}
 	defer log.Close() // the process has its own handle
-	var own []string
-	if slices.Contains(p.args, sentinelMode) { // it needs a file, in which it keeps what it knows
-		config := filepath.Join(p.dir, "sentinel.conf")
-		if err := os.WriteFile(config, nil, 0o600); err != nil {
+	own := []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(p.port), "--save", "", "--appendonly", "no"}
+	args := p.args
+	if len(args) > 0 && !strings.HasPrefix(args[0], "--") {
+		config, err := os.OpenFile(filepath.Join(p.dir, args[0]), os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
 			return err
 		}
-		own = append(own, config)
+		_ = config.Close()
+		own, args = append(args[:1:1], own...), args[1:]
 	}
-	own = append(own, "--bind", "127.0.0.1", "--port", strconv.Itoa(p.port), "--save", "", "--appendonly", "no")
-	cmd := exec.Command(p.program, append(own, p.args...)...)
+	cmd := exec.Command(p.program, append(own, args...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
+	p.frozen = false
 	if p.child, err = StartChild(cmd); err != nil {
 		return err
 	}

@@ -7,8 +7,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"syscall"
 	"testing"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -75,6 +78,36 @@ func TestLaunch_TriesAnotherPortIfOneIsTaken(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, servers[0].Log(), "bind: Address already in use")
 	require.NoError(t, testredis.Close(servers))
+}
+
+func TestProcess_KeepsItsConfigurationFileWhenItIsStartedAgain(t *testing.T) {
+	server := testredis.Real(t, 1, "server.conf", "--maxclients", "100")[0]
+	_, err := server.Do("CONFIG", "SET", "hz", "42")
+	require.NoError(t, err)
+	_, err = server.Do("CONFIG", "REWRITE")
+	require.NoError(t, err)
+	server.Stop()
+	server.Start()
+	for name, value := range map[string]string{"hz": "42", "maxclients": "100"} {
+		is, err := redis.StringMap(server.Do("CONFIG", "GET", name))
+		require.NoError(t, err)
+		assert.Equal(t, value, is[name])
+	}
+}
+
+func TestProcess_HasTheBusOfAClusterOnAPortBelowThoseOfOutgoingConnections(t *testing.T) {
+	for _, server := range testredis.Real(t, 10, "--cluster-enabled", "yes") {
+		_, port, err := net.SplitHostPort(server.Addr())
+		require.NoError(t, err)
+		n, err := strconv.Atoi(port)
+		require.NoError(t, err)
+		assert.Less(t, n+10000, 32768)
+		l, err := net.ListenPacket("udp", net.JoinHostPort("127.0.0.1", strconv.Itoa(n+10000)))
+		if err == nil {
+			_ = l.Close()
+		}
+		assert.ErrorIs(t, err, syscall.EADDRINUSE, "no other server takes it")
+	}
 }
 
 func TestProcess_CannotBeFrozenWhileStopped(t *testing.T) {

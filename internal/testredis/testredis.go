@@ -105,7 +105,7 @@ func Real(tb testing.TB, n int, args ...string) []*Process {
 // Sentinel starts a Sentinel that watches nothing, as Real starts a server.
 func Sentinel(tb testing.TB) *Process {
 	tb.Helper()
-	return Real(tb, 1, sentinelMode)[0]
+	return Real(tb, 1, "sentinel.conf", "--sentinel")[0]
 }
 
 // Account gives each server an account for locks whose keys match a pattern. It may run all commands but those of administrators and
@@ -122,14 +122,19 @@ func Account[S Server](tb testing.TB, servers []S, name, password, keys string) 
 }
 
 // Info returns a field of a section of INFO; "" if it is not there.
-func Info(tb testing.TB, s Server, section, field string) string {
+func Info(tb testing.TB, s Server, section, name string) string {
 	tb.Helper()
 	text, err := redis.String(s.Do("INFO", section))
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return field(text, name)
+}
+
+// field returns a field of INFO; "" if it is not there.
+func field(text, name string) string {
 	for line := range strings.SplitSeq(text, "\r\n") {
-		if value, is := strings.CutPrefix(line, field+":"); is {
+		if value, is := strings.CutPrefix(line, name+":"); is {
 			return value
 		}
 	}
@@ -171,27 +176,54 @@ func failing(tb testing.TB) func(error) { return func(err error) { tb.Errorf("te
 // endpoint is where a server listens, on 127.0.0.1.
 type endpoint struct {
 	port     int
-	reserved net.PacketConn // the UDP port of that number, so that no other endpoint takes it while the server is stopped
-	password string         // empty means none
+	bus      bool             // the server is a cluster's, and takes the port + busOffset too
+	reserved []net.PacketConn // UDP ports of the same numbers: no other endpoint takes them while the server is stopped
+	password string           // empty means none
 }
 
-// find calls start with ports until one is free. It may also fail for a port that the server derives
-// from it, as for the cluster bus. All are below those that systems give to outgoing connections (from
-// 32768 on Linux, from 49152 elsewhere), among which a stopped server's could be.
+// busOffset is how far the port of the cluster bus is from that of the server.
+const busOffset = 10000
+
+// find calls start with ports until one is free. All are below those that systems give to outgoing
+// connections (from 32768 on Linux, from 49152 elsewhere), among which a stopped server's could be.
 func (e *endpoint) find(start func() error) (err error) {
 	for range 10 {
-		e.port = 10000 + rand.IntN(32768-10000)
-		if e.reserved, err = net.ListenPacket("udp", e.Addr()); err == nil {
+		if err = e.reserve(); err == nil {
 			if err = start(); err == nil {
 				return nil
 			}
-			_ = e.reserved.Close()
 		}
+		e.release()
 		if !strings.Contains(err.Error(), "ddress already in use") {
 			return err
 		}
 	}
 	return err
+}
+
+// reserve chooses the port and keeps other endpoints from it.
+func (e *endpoint) reserve() error {
+	offsets := []int{0}
+	if e.bus {
+		offsets = append(offsets, busOffset)
+	}
+	e.port = 10000 + rand.IntN(32768-10000-offsets[len(offsets)-1])
+	for _, offset := range offsets {
+		c, err := net.ListenPacket("udp", fmt.Sprintf("127.0.0.1:%d", e.port+offset))
+		if err != nil {
+			return err
+		}
+		e.reserved = append(e.reserved, c)
+	}
+	return nil
+}
+
+// release gives the ports back.
+func (e *endpoint) release() {
+	for _, c := range e.reserved {
+		_ = c.Close()
+	}
+	e.reserved = nil
 }
 
 // Addr returns 127.0.0.1:port. It stays the same when the server is stopped and started again.
