@@ -1,8 +1,9 @@
 // Package testredis starts Redis servers on free ports of 127.0.0.1, for tests, for the commands of
 // redlock and for the bench: redis-server processes, or miniredis inside the program.
 //
-// Tests get theirs from [Real] and [Mini], and programs from [Launch] and [Embed]. [StartChild]
-// starts any other child process that must not outlive the program.
+// Tests get theirs from [Real] and [Mini], and programs from [Launch] and [Embed]. Servers that belong
+// together come from [NewService], [NewSentinels] and [NewCluster]. [StartChild] starts any other child
+// process that must not outlive the program.
 package testredis
 
 import (
