@@ -19,13 +19,14 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/invalid"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/sentinel"
 )
 
 // Node is one independent Redis server, by [Open] or [Wrap]. It is safe for concurrent use, and Lockers may share it.
 type Node node.Node
 
-// Addr returns the name of the node in errors and logs: host:port, the path of the socket, or for [Wrap] node-0, node-1
-// and so on. [WithName] sets another.
+// Addr returns the name of the node in errors and logs: host:port, the path of the socket, for a group
+// group@host:port with the first Sentinel, or for [Wrap] node-0, node-1 and so on. [WithName] sets another.
 func (n *Node) Addr() string { return (*node.Node)(n).Addr() }
 
 // Close waits for the commands under way, for the node timeout at most, and closes the connection. A release that was
@@ -41,13 +42,17 @@ func (n *Node) Close() error { return (*node.Node)(n).Close() }
 //   - redis://[user:password@]host[:port][/db]
 //   - rediss://[user:password@]host[:port][/db], with TLS
 //   - unix://[user:password@]/path/to/socket[?db=n]
+//   - redis+sentinel://[user:password@]host[:port][,host[:port]...]/group[/db], the primary of a group that these
+//     Sentinels watch, with the parameters sentinel_user and sentinel_password for the Sentinels
+//   - rediss+sentinel://..., with TLS to the Sentinels and the servers
 //
 // ?db=n may stand for /db; valkey:// and valkeys:// mean redis:// and rediss://. The host is an IP address, of IPv6 in
-// brackets, or a name in ASCII (punycode). The port is 6379 by default. An @ in the path of a unix URL with a password
+// brackets, or a name in ASCII (punycode). The port is 6379 by default, of a Sentinel 26379. A group is one node, and
+// needs [WithRestartGuard], because a failover may lose locks. An @ in the path of a unix URL with a password
 // is percent-encoded. No two URLs lead to one server, not even to two databases of it.
 //
 // Each 15 to 30 s a node looks, over one more connection, whether another server answers at the URL, and then moves
-// there.
+// there. A Sentinel reports a failover at once.
 //
 // The error is redlock.ErrInvalid for no URL, a URL of another form, or a wrong option. It repeats nothing of a
 // malformed URL, which may be part of a password.
@@ -71,16 +76,15 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 			return nil, invalid.Errorf("pool: URL %d names the same server as URL %d: %s", i, first, s.Address)
 		}
 		encrypted = encrypted || s.TLS != nil
-		if s.TLS != nil && o.server.TLS != nil {
-			name := s.TLS.ServerName
-			s.TLS = o.server.TLS.Clone()
-			s.TLS.ServerName = cmp.Or(s.TLS.ServerName, name)
-		}
-		s.ClientName, s.Credentials, s.Dial = o.server.ClientName, o.server.Credentials, o.server.Dial
-		if s.Dial == nil {
-			// This notices within half a minute that the other end has vanished.
-			keepAlive := net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
-			s.Dial = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
+		o.equip(s)
+		s.Credentials = o.server.Credentials
+		if g, is := s.Finder.(*sentinel.Group); is {
+			for j := range g.Sentinels() {
+				o.equip(&g.Sentinels()[j])
+			}
+			if err := o.checkGuard(i); err != nil {
+				return nil, err
+			}
 		}
 		servers[i] = s
 	}
@@ -93,6 +97,32 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 		nodes[i] = o.newNode(i, s.Address, s, nil)
 	}
 	return nodes, nil
+}
+
+// equip sets how to connect to a server.
+func (o *options) equip(s *node.Server) {
+	if s.TLS != nil && o.server.TLS != nil {
+		name := s.TLS.ServerName
+		s.TLS = o.server.TLS.Clone()
+		s.TLS.ServerName = cmp.Or(s.TLS.ServerName, name)
+	}
+	s.ClientName, s.Dial = o.server.ClientName, o.server.Dial
+	if s.Dial == nil {
+		// This notices within half a minute that the other end has vanished.
+		keepAlive := net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+		s.Dial = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
+	}
+}
+
+// checkGuard checks that the i-th node, whose server changes, has a restart guard: each failover may lose locks.
+func (o *options) checkGuard(i int) error {
+	switch {
+	case o.config.MaxTTL == 0:
+		return invalid.Errorf("pool: URL %d is of servers that fail over, which may lose locks: WithRestartGuard is needed", i)
+	case o.durable != nil && o.durable(i):
+		return invalid.Errorf("pool: WithDurable is true for URL %d, which is of servers that fail over", i)
+	}
+	return nil
 }
 
 // Wrap makes one node for each redigo pool, in the same order. A node borrows one connection and keeps it while it is

@@ -105,7 +105,7 @@ func WithDurable(durable func(i int) bool) Option {
 	return unless(durable == nil, func(o *options) { o.durable = durable }, "WithDurable(nil)")
 }
 
-// WithTLSConfig sets the TLS configuration of rediss:// and valkeys:// URLs. By default the root certificates of the
+// WithTLSConfig sets the TLS configuration of rediss and valkeys URLs. By default the root certificates of the
 // system decide. Without a server name the host of the URL is used. It is only for [Open], with such a URL.
 func WithTLSConfig(config *tls.Config) Option {
 	config = config.Clone()
@@ -113,8 +113,8 @@ func WithTLSConfig(config *tls.Config) Option {
 }
 
 // WithCredentials sets a function that returns the user name ("" is the default user) and password, in the place of
-// those in the URL. It is called for each new connection, with the host:port or socket path of the server. It should
-// return when ctx ends. Its errors appear in logs: no password in them. It is only for [Open].
+// those in the URL, but not for Sentinels. It is called for each new connection, with the host:port or socket path of
+// the server. It should return when ctx ends. Its errors appear in logs: no password in them. It is only for [Open].
 func WithCredentials(credentials func(ctx context.Context, addr string) (username, password string, err error)) Option {
 	return unless(credentials == nil, func(o *options) { o.server.Credentials = credentials }, "WithCredentials(nil)")
 }

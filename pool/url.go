@@ -13,11 +13,14 @@ import (
 	"unicode"
 
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/sentinel"
 )
 
 // errInseparable is the error of a URL whose password may reach into any other part, because an @ follows a /, ? or #.
 var errInseparable = errors.New("user name and password cannot be separated from the rest: " +
 	"all but letters, digits and -._~ must be percent-encoded in them")
+
+var errQuery = errors.New("parameters: an invalid escape after %, or a semicolon")
 
 // secure has the schemes of URLs with a host, and whether they ask for TLS.
 var secure = map[string]bool{"redis": false, "rediss": true, "valkey": false, "valkeys": true}
@@ -28,10 +31,11 @@ var secure = map[string]bool{"redis": false, "rediss": true, "valkey": false, "v
 // not escaped, or that stands in the wrong place, looks like any other part.
 func parseURL(raw string) (*node.Server, error) {
 	scheme, rest, found := strings.Cut(raw, "://")
-	scheme = strings.ToLower(scheme)
+	scheme, watched := strings.CutSuffix(strings.ToLower(scheme), "+sentinel")
 	_, hasHost := secure[scheme]
-	if !found || !hasHost && scheme != "unix" {
-		return nil, errors.New("scheme: must be redis://, rediss://, valkey://, valkeys:// or unix://")
+	if !found || !hasHost && (scheme != "unix" || watched) {
+		return nil, errors.New("scheme: must be redis://, rediss://, valkey://, valkeys:// or unix://, " +
+			"or redis+sentinel:// and so on for a group that Sentinels watch")
 	}
 	// If a password contains /, ? or #, its rest looks like another part of the URL. So an @ there is an error. A unix://
 	// URL without an authority is exempt, because the path of a socket may contain an @.
@@ -42,8 +46,11 @@ func parseURL(raw string) (*node.Server, error) {
 	if strings.Contains(path, "@") && (hasHost || authority != "") {
 		return nil, errInseparable
 	}
+	if watched {
+		return parseGroup(scheme, authority, path)
+	}
 	if hasHost && strings.Contains(authority[strings.LastIndex(authority, "@")+1:], ",") {
-		return nil, errors.New("host: one server per URL, without a comma")
+		return nil, errors.New("host: one server per URL, without a comma; for a group that Sentinels watch write redis+sentinel://")
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -82,7 +89,7 @@ func readURL(u *url.URL) (*node.Server, error) {
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil, errors.New("parameters: an invalid escape after %, or a semicolon")
+		return nil, errQuery
 	}
 	databases := query["db"]
 	if delete(query, "db"); len(query) > 0 {
@@ -154,8 +161,15 @@ func hostOf(u *url.URL) (string, error) {
 		"host: must be an IP address, of IPv6 in brackets, or a name of letters, digits, - and _ with dots between them")
 }
 
-// sameServer reports whether two addresses name one server. A dot at the end of a host name makes no difference.
+// sameServer reports whether two addresses name one server, or one sentinel and the same group. A dot at the end of a
+// host name makes no difference.
 func sameServer(a, b *node.Server) bool {
+	if (a.Finder == nil) != (b.Finder == nil) {
+		return false
+	}
+	if a.Finder != nil {
+		return sameGroup(a.Finder.(*sentinel.Group), b.Finder.(*sentinel.Group))
+	}
 	plain := func(s *node.Server) string {
 		if host, port, err := net.SplitHostPort(s.Address); err == nil && s.Network != "unix" {
 			return net.JoinHostPort(strings.TrimSuffix(host, "."), port)

@@ -61,7 +61,6 @@ func TestURL_ABadOneIsNamedByItsIndexAndWhatIsWrong(t *testing.T) {
 		"valkeys://host:0":                  "port:",
 		"valkey://host/x":                   "database: must",
 		"valkey://user@host":                "user name without a password",
-		"redis+sentinel://host/group":       "scheme:",
 		"redis://u:x/y@host":                "cannot be separated",
 		"unix://u:hunter2@/run/a@b.sock":    "cannot be separated",
 	} {
@@ -232,11 +231,12 @@ func FuzzOpen(f *testing.F) {
 		"redis://host", "redis://host:1/2", "rediss://u:p@[::1]:7000?db=3", "unix:///run/redis.sock?db=1", "unix://u:p@/x", "redis://:p%40@h",
 		"redis://h:06379/0", "redis:h", "redis:///", "unix://a/b", "//h", ":", "redis://h#f", "redis://h?db=1&db=1", "redis://[fe80::1%25eth0]", "redis://\x00", "redis://]", "",
 		"valkey://a.b.", "valkeys://u:a,b@a_b-c", "redis://a,b", "redis://ü", "redis://[::ffff:1.2.3.4]",
+		"redis+sentinel://a,b:1/g/2?sentinel_user=u&sentinel_password=p", "rediss+sentinel://u:p,@[::1],h/g?db=1",
 	} {
 		f.Add(url)
 	}
 	f.Fuzz(func(t *testing.T, url string) {
-		nodes, err := pool.Open([]string{url})
+		nodes, err := pool.Open([]string{url}, guarded)
 		if err != nil {
 			require.Nil(t, nodes)
 			require.NotContains(t, err.Error(), "\n")
@@ -247,6 +247,10 @@ func FuzzOpen(f *testing.F) {
 		if strings.HasPrefix(addr, "/") {
 			return
 		}
+		if group, sentinel, watched := strings.Cut(addr, "@"); watched {
+			require.Regexp(t, `^[A-Za-z0-9._-]+$`, group)
+			addr = sentinel
+		}
 		host, port, err := net.SplitHostPort(addr)
 		require.NoError(t, err)
 		require.Regexp(t, `^[A-Za-z0-9_.:%-]+$`, host)
@@ -255,7 +259,7 @@ func FuzzOpen(f *testing.F) {
 		number, err := strconv.ParseUint(port, 10, 16)
 		require.NoError(t, err)
 		require.NotZero(t, number)
-		_, err = pool.Open([]string{url, url})
+		_, err = pool.Open([]string{url, url}, guarded)
 		require.ErrorContains(t, err, "same server")
 	})
 }
@@ -268,6 +272,7 @@ func FuzzPasswordInURL(f *testing.F) {
 		{"redis://u:", "@", "@/run/x?db=1"}, {"redis://u:", "", "@h:x"}, {"http://", "", "@h"}, {"unix://:a@/", "", "@/run/x"}, {"", "", ""}, {"", "://h", ""},
 		{"redis://user:", "", ""}, {"redis://user:", "/0", ""}, {"redis://h/", "", ""}, {"redis://h?password=", "", ""}, {"redis://h?", "=", ""},
 		{"redis://h#", "", ""}, {"redis:", "", ""}, {"unix://", "/x", ""}, {"redis://[", "", ""}, {"redis://h:1", "", ""}, {"unix:///x?db=", "", ""},
+		{"redis+sentinel://u:", "", "@h,i/g"}, {"redis+sentinel://h/g?sentinel_password=", "", ""}, {"redis+sentinel://h,", "", "/g"},
 	} {
 		f.Add(parts[0], parts[1], parts[2], false)
 		f.Add(parts[0], parts[1], parts[2], true)
@@ -283,7 +288,7 @@ func FuzzPasswordInURL(f *testing.F) {
 			url = before + escaped + after + rest
 		}
 		for i, urls := range [][]string{{url}, {"redis://first", url}, {url, "unix:///last"}} {
-			nodes, err := pool.Open(urls)
+			nodes, err := pool.Open(urls, guarded)
 			if err != nil {
 				require.NotRegexp(t, leak, err.Error())
 				require.False(t, strings.ContainsFunc(err.Error(), unicode.IsControl), "%q", err)

@@ -50,6 +50,8 @@ type conn struct {
 // transport carries commands to the server, and replies and pushes back. One goroutine calls Put and Flush, another
 // calls Read. After an error of Flush or Read the transport is useless.
 type transport interface {
+	// Address returns where it leads, or "" if that is not known.
+	Address() string
 	Put(words []string)
 	Flush() error // fails also if a Put before it failed
 	// Read returns the next reply or push. It is valid until the next Read.
@@ -113,13 +115,22 @@ func (c *conn) readAll(n *Node) {
 // RESPConn is the transport over a connection that Dial made.
 type RESPConn struct {
 	*wire.Reader
-	conn   net.Conn // includes TLS
-	socket net.Conn // the connection below TLS
-	out    []byte
+	conn    net.Conn // includes TLS
+	socket  net.Conn // the connection below TLS
+	address string
+	out     []byte
 }
 
-// Dial connects to a server. It returns the commands of the login, and does not send them.
+// Address returns where the connection leads.
+func (c *RESPConn) Address() string { return c.address }
+
+// Dial finds a server and connects to it. It returns the commands of the login, and does not send them.
 func Dial(ctx context.Context, s Server) (_ *RESPConn, login [][]string, err error) {
+	if s.Finder != nil {
+		if s.Address, err = s.Finder.Find(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
 	if s.Credentials != nil {
 		if s.Username, s.Password, err = s.Credentials(ctx, s.Address); err != nil {
 			return nil, nil, fmt.Errorf("credentials: %w", err)
@@ -131,14 +142,24 @@ func Dial(ctx context.Context, s Server) (_ *RESPConn, login [][]string, err err
 	}
 	conn := socket
 	if s.TLS != nil {
-		secure := tls.Client(socket, s.TLS)
+		secure := tls.Client(socket, s.tls())
 		if err := secure.HandshakeContext(ctx); err != nil {
 			_ = socket.Close()
 			return nil, nil, &wire.HandshakeError{Err: AsError(err)}
 		}
 		conn = secure
 	}
-	return &RESPConn{Reader: wire.NewReader(conn, s.Password), conn: conn, socket: socket}, s.login(), nil
+	return &RESPConn{Reader: wire.NewReader(conn, s.Password), conn: conn, socket: socket, address: s.Address}, s.login(), nil
+}
+
+// tls returns the TLS configuration of a connection, with the name that the certificate has to have.
+func (s *Server) tls() *tls.Config {
+	if s.TLS.ServerName != "" {
+		return s.TLS
+	}
+	config := s.TLS.Clone()
+	config.ServerName, _, _ = net.SplitHostPort(s.Address)
+	return config
 }
 
 // Put adds a command to the next Flush.

@@ -65,8 +65,12 @@ func (e *internalTimeout) Unwrap() []error { return e.parts }
 // Timeout reports true, as errors of package net do.
 func (*internalTimeout) Timeout() bool { return true }
 
-// plain reports whether the node certainly uses no TLS, so that an attempt to connect costs the server little.
-func (n *Node) plain() bool { return n.config.Server != nil && n.config.Server.TLS == nil }
+// plain reports whether an attempt to connect certainly costs little: the node uses no TLS, and has nobody to ask for
+// the address.
+func (n *Node) plain() bool {
+	s := n.config.Server
+	return s != nil && s.TLS == nil && s.Finder == nil
+}
 
 // cheap reports whether a failed attempt to connect has cost the server little: nobody accepted it, or it ended before
 // TLS began. A name that is not found counts as costly, because of the name servers that were asked for it.
@@ -81,7 +85,7 @@ func (n *Node) cheap(err error) bool {
 		return false
 	}
 	dial := (*net.OpError)(nil)
-	return n.plain() || errors.As(err, &dial) && dial.Op == "dial"
+	return n.plain() || n.finder() == nil && errors.As(err, &dial) && dial.Op == "dial"
 }
 
 // ofContext reports whether an error matches one of package context. Errors of package net match if a context ended the

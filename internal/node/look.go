@@ -41,6 +41,35 @@ func (n *Node) look(ctx context.Context, c *conn) {
 	}
 }
 
+// finder returns what finds the server; nil if its address stays the same.
+func (n *Node) finder() Finder {
+	if n.config.Server == nil {
+		return nil
+	}
+	return n.config.Server.Finder
+}
+
+// moved takes the report of the Finder that the server is at this address now. A connection to another server ends when
+// the missing answers have arrived, and a pause ends at once.
+func (n *Node) moved(to string) {
+	n.mu.Lock()
+	n.movedTo = to
+	n.leaveMovedLocked()
+	left, c := n.pipeline.Left(), n.conn
+	n.mu.Unlock()
+	if left && c != nil { // otherwise the connection ends with the last answer
+		c.Cut()
+	}
+	n.wakeLoop()
+}
+
+// leaveMovedLocked begins to leave a connection that leads to another address than the Finder has reported since.
+func (n *Node) leaveMovedLocked() {
+	if n.movedTo != "" && (n.conn == nil || n.conn.Address() != n.movedTo) {
+		n.pipeline.Life.Moved()
+	}
+}
+
 // find asks the server for its identity, over a connection of its own.
 func (n *Node) find(ctx context.Context) (found wire.Identity, err error) {
 	c := conn{}

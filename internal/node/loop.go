@@ -39,6 +39,11 @@ func (n *Node) wakeLoop() {
 // loop connects, writes the queued commands, and connects again. It runs on the node's own goroutine, from the first
 // command or listener until Close.
 func (n *Node) loop() {
+	if f := n.finder(); f != nil {
+		ctx, cancel := context.WithCancel(n.ctx)
+		defer cancel()
+		n.running.Go(func() { f.Follow(ctx, n.moved) })
+	}
 	var last *conn // the previous connection, if it broke while answers were missing
 	for closed := false; !closed; {
 		n.pause()
@@ -71,8 +76,12 @@ func (n *Node) pause() {
 		n.mu.Lock()
 		now := time.Now()
 		at := n.pipeline.Life.Dial(now, len(n.listeners) > 0)
+		dials := !now.Before(at)
+		if dials {
+			n.movedTo = ""
+		}
 		n.mu.Unlock()
-		if !now.Before(at) {
+		if dials {
 			return
 		}
 		select {
@@ -89,6 +98,7 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 	n.mu.Lock()
 	n.pipeline.Greeted(now)
 	n.conn, n.pingAt = c, now.Add(pingEvery)
+	n.leaveMovedLocked()
 	n.upLocked(now)
 	n.armLocked(n.pingAt)
 	n.lookLocked(now)
@@ -96,7 +106,11 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 		n.stampLaterLocked(now)
 	}
 	n.trackLocked(now)
+	left := n.pipeline.Left()
 	n.mu.Unlock()
+	if left {
+		c.Cut()
+	}
 	go c.readAll(n)
 	// The end of the node's context cuts the connection from outside: this goroutine may be in a write that hangs.
 	stop := context.AfterFunc(n.ctx, c.Cut)

@@ -55,7 +55,8 @@ type Config struct {
 // Server is the address of a server and how to connect to it.
 type Server struct {
 	Network    string // "tcp" or "unix"
-	Address    string // host:port, or the path of the socket
+	Address    string // host:port, or the path of the socket; with a Finder only a name for people
+	Finder     Finder // nil means that the server has this Address
 	Username   string
 	Password   string
 	Database   int
@@ -64,6 +65,17 @@ type Server struct {
 	// Credentials returns the user name and the password. If it is nil, Username and Password are used.
 	Credentials func(ctx context.Context, addr string) (username, password string, err error)
 	Dial        func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Finder finds the server of a node whose address changes, such as the primary of a Sentinel group.
+type Finder interface {
+	// Name returns the name of the node, which is the same in all programs.
+	Name() string
+	// Find returns the address at which the server is now.
+	Find(ctx context.Context) (address string, err error)
+	// Follow calls moved with the new address whenever another server has taken over, until ctx ends. It may call moved
+	// when nothing has changed.
+	Follow(ctx context.Context, moved func(to string))
 }
 
 // Node is one independent Redis server. It is safe for concurrent use.
@@ -89,6 +101,7 @@ type Node struct {
 	listeners []*listening
 	reports   map[Reporter]int
 	health    health
+	movedTo   string // where the Finder has reported the server since the present attempt to connect began
 
 	expiring chan struct{} // holds one element while expire runs
 }

@@ -34,6 +34,9 @@ func dialLike(ctx context.Context, pool *redis.Pool) (_ transport, err error) {
 	return c, err
 }
 
+// Address returns "": the pool knows it.
+func (*redigoConn) Address() string { return "" }
+
 // Put adds a command to the next Flush.
 func (c *redigoConn) Put(words []string) {
 	c.args = c.args[:0]

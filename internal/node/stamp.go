@@ -12,10 +12,13 @@ const stampEvery = time.Second
 
 // stampName returns the name of the node's stamp, which is the same in all programs.
 func (c *Config) stampName() string {
-	if c.Server != nil {
-		return c.Server.Address
+	switch {
+	case c.Server == nil:
+		return c.Addr
+	case c.Server.Finder != nil:
+		return c.Server.Finder.Name()
 	}
-	return c.Addr
+	return c.Server.Address
 }
 
 // stamp finds out since when the server has been in use as this node, see [wire.Guard]. From then on the server pushes

@@ -216,6 +216,13 @@ func (l *Life) Found(connected, found Identity) {
 	}
 }
 
+// Moved records that the server is at another address than the one that the node has connected to, or tries to connect
+// to. A pause ends.
+func (l *Life) Moved() {
+	l.Wrong(errAnother)
+	l.hurry()
+}
+
 // fail records an attempt that failed.
 func (l *Life) fail(now time.Time, err error, cheap bool) {
 	l.met = true
@@ -300,6 +307,6 @@ func (l *Life) shorter(most time.Duration) time.Duration {
 	return l.Random(most)
 }
 
-// hurry ends a pause, because the node is about to be closed. The commands that it still has to deliver get one more
-// attempt.
+// hurry ends a pause. The node is about to be closed, and the commands that it still has to deliver get one more
+// attempt. Or it is known where the server is.
 func (l *Life) hurry() { l.until = time.Time{} }
