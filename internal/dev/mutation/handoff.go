@@ -2,8 +2,8 @@ package mutation
 
 // handoffMutations weaken what makes a lock that was handed off as good as one that the nodes have just granted.
 var handoffMutations = []Mutation{
-	{"passed-when-over", "a lock that is over is not handed off",
-		"internal/quorum/handoff.go", "h.lease.At(now) == NotEnded && !usedUp", "!usedUp"},
+	{"passed-when-over", "a lock that is over, or may be, is not handed off",
+		"internal/quorum/handoff.go", "h.lease.At(now) == NotEnded && !usedUp && !longer && !h.lease.doubted()", "!usedUp && !longer"},
 	{"passed-for-ever", "a lock is handed off for a bounded time after the nodes granted it",
 		"internal/quorum/handoff.go", "now.Before(h.until) && ", ""},
 	{"passed-for-longer", "a lock is not handed off to somebody who asks for a longer TTL",
