@@ -1,0 +1,96 @@
+package redlock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// groupNames are the names of groups that sentinels watch.
+var groupNames = []string{"a", "b", "c"}
+
+// openGroups makes a node of each group. A guard of 0 means none, which no option can say.
+func openGroups(t *testing.T, s *testredis.Sentinels, guard time.Duration, opts ...pool.Option) []*pool.Node {
+	t.Helper()
+	var urls []string
+	for _, name := range groupNames {
+		urls = append(urls, s.URL(name))
+	}
+	nodes := open(t, urls, append(opts, pool.WithRestartGuard(max(guard, time.Minute)))...)
+	for i, n := range nodes {
+		config := (*node.Node)(n).Config()
+		config.MaxTTL = guard
+		nodes[i] = (*pool.Node)(node.New(config))
+		t.Cleanup(func() { require.NoError(t, nodes[i].Close()) })
+	}
+	return nodes
+}
+
+// inUse has the primary of each group be in use for long, also for its replicas.
+func inUse(t *testing.T, s *testredis.Sentinels) {
+	t.Helper()
+	for _, name := range groupNames {
+		testredis.InUse(t, s.Group(name).Primary(), name, time.Hour)
+		for _, replica := range s.Group(name).Replicas() {
+			eventually(t, func() bool {
+				left, err := replica.Do("PTTL", testredis.Stamps+name)
+				return err == nil && left.(int64) > 0
+			}, "the stamp is replicated as well")
+		}
+	}
+}
+
+// Two of three groups fail over without the latest lock, and a program connects afterwards.
+func TestGroup_AFailoverThatLosesTheLockGivesNoSecondHolder(t *testing.T) {
+	t.Parallel()
+	inTurn(t, map[string]bool{"with the guard": true, "without": false}, func(t *testing.T, guarded bool) {
+		guard, ttl := time.Duration(0), time.Minute
+		if guarded { // long enough for the failovers, so that the second holder can be found
+			guard, ttl = 15*time.Second, 15*time.Second
+		}
+		s := testredis.NewSentinels(t, groupNames...)
+		inUse(t, s)
+		program := func() *redlock.Locker { return lockerOver(t, openGroups(t, s, guard), redlock.TTL(ttl)) }
+		for _, name := range groupNames {
+			s.Group(name).Lag()
+		}
+		first := take(t, program(), "name")
+		s.Group("a").FailOverLate()
+		s.Group("b").FailOverLate()
+		require.NoError(t, first.Err(), "the failovers took longer than the lock")
+		requireSecondHolder(t, first, program(), !guarded)
+	})
+}
+
+// A failover of one of three groups stops nobody.
+func TestGroup_TheOthersGrantLocksWhileOneFailsOver(t *testing.T) {
+	t.Parallel()
+	s := testredis.NewSentinels(t, groupNames...)
+	inUse(t, s)
+	const guard = 10 * time.Second
+	locker := lockerOver(t, openGroups(t, s, guard), redlock.TTL(guard))
+	lock := take(t, locker, "held", redlock.RenewFor(redlock.NoLimit))
+	over := make(chan struct{})
+	former := s.Group("b").Primary()
+	former.Stop()
+	go func() {
+		defer close(over)
+		s.Group("b").WaitForPrimary(former)
+	}()
+	for taken := 0; ; taken++ {
+		unlock(t, take(t, locker, "name"))
+		select {
+		case <-over:
+			require.Greater(t, taken, 10)
+			unlock(t, lock)
+			return
+		default:
+		}
+	}
+}
