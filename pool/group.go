@@ -48,7 +48,7 @@ func parseGroup(scheme, authority, path string) (*node.Server, error) {
 			return nil, errors.New("host: a sentinel is given twice")
 		}
 	}
-	s.Finder = sentinel.New(group, sentinels)
+	s.Finder, s.Watched = sentinel.New(group, sentinels), true
 	s.Address = group + "@" + sentinels[0].Address
 	if s.TLS != nil {
 		s.TLS.ServerName = "" // that of the server that is found

@@ -3,6 +3,7 @@ package redlock
 import (
 	"cmp"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/engine"
@@ -106,6 +107,10 @@ func (p program) Health(node int, h engine.Health) {
 	case h.Same:
 		p.events.emit(event.Quarantine{At: now, Node: node, Addr: addr, Quarantined: h.Quarantined, Left: h.Left, Err: h.Err})
 	default:
+		if h.Alone && !p.alone[node].Swap(true) {
+			p.events.logLine(slog.LevelWarn, false, "redlock: a primary grants locks even if it is cut off from its replicas",
+				"node", addr, "error", "min-replicas-to-write is not set")
+		}
 		p.events.emit(event.NodeUp{
 			At: now, Node: node, Addr: addr, Down: h.Down, Failed: h.Failed,
 			Quarantined: h.Quarantined, Left: h.Left, Err: h.Err,

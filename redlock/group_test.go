@@ -1,6 +1,8 @@
 package redlock_test
 
 import (
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +68,33 @@ func TestGroup_AFailoverThatLosesTheLockGivesNoSecondHolder(t *testing.T) {
 		require.NoError(t, first.Err(), "the failovers took longer than the lock")
 		requireSecondHolder(t, first, program(), !guarded)
 	})
+}
+
+// The danger: a primary that is cut off together with a program grants that program locks, beside its successor.
+func TestGroup_APrimaryThatGrantsLocksWithoutReplicasIsInTheLogOnce(t *testing.T) {
+	t.Parallel()
+	s := testredis.NewSentinels(t, "a")
+	primary := s.Group("a").Primary()
+	const line = "a primary grants locks even if it is cut off from its replicas"
+	nodes := open(t, []string{s.URL("a")}, pool.WithRestartGuard(time.Second))
+	for _, replicas := range []int{2, 0} {
+		_, err := primary.Do("CONFIG", "SET", "min-replicas-to-write", replicas)
+		require.NoError(t, err)
+		log := &logBuffer{}
+		locker := lockerOver(t, nodes, redlock.TTL(time.Second), redlock.WithLogger(slog.New(slog.NewJSONHandler(log, nil))))
+		unlock(t, won(t, lockBeside(t.Context(), locker, "name"))) // when it votes
+		for range 2 {
+			_, err := primary.Do("CLIENT", "KILL", "TYPE", "pubsub")
+			require.NoError(t, err)
+			unlock(t, won(t, lockBeside(t.Context(), locker, "name")))
+		}
+		locker.Drain()
+		want := 0
+		if replicas == 0 {
+			want = 1
+		}
+		require.Equal(t, want, strings.Count(log.String(), line), log.String())
+	}
 }
 
 // A failover of one of three groups stops nobody.

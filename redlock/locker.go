@@ -22,6 +22,7 @@ type Locker struct {
 	events   events
 	calling  atomic.Uint64 // the number of the last call. The first is random, because Lockers may share an Observer
 	waiting  atomic.Int64  // the number of calls that wait for a lock
+	alone    []atomic.Bool // whether the log says so already, see node.Health
 	throttle throttle
 	outages  outages
 	faults   faults
@@ -86,6 +87,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	l.throttle.logged = map[string]time.Time{}
 	l.calling.Store(rand.Uint64())
 	l.events.audience, l.events.began = &l.audience, time.Now()
+	l.alone = make([]atomic.Bool, len(s.Nodes))
 	l.openLog()
 	s.Events = program{l}
 	l.engine = engine.New(*s)

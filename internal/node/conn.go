@@ -19,6 +19,7 @@ type conn struct {
 	server wire.Identity // fields that the server does not report are empty
 	client int64         // the server's number for this connection, or 0 if the server does not report it
 	resp3  bool          // the server can push
+	alone  bool          // it grants locks without replicas
 
 	// These belong to the goroutine that writes.
 	requests []pending       // the commands that were taken from the queue

@@ -241,7 +241,9 @@ var (
 	history       = regexp.MustCompile(`(?m)^master_replid:(\w{1,128})`)
 	before        = regexp.MustCompile(`(?m)^master_replid2:(0{0,128}[1-9a-zA-Z]\w{0,128})`) // only zeros mean none
 	redisVersion  = regexp.MustCompile(`(?m)^redis_version:((\d{1,4})\.(\d{1,4}))`)
+	primary       = regexp.MustCompile(`(?m)^role:master\b`)
 	replica       = regexp.MustCompile(`(?m)^role:slave\b`)
+	needsReplicas = regexp.MustCompile(`(?m)^min_slaves_good_slaves:`) // only if min-replicas-to-write is above 0
 	valkeyVersion = regexp.MustCompile(`(?m)^valkey_version:`)
 	sentinel      = regexp.MustCompile(`(?m)^(redis|server)_mode:sentinel\b`) // Valkey may call it server_mode
 )
@@ -282,6 +284,9 @@ func (c *conn) identify(info []byte) error {
 	}
 	if replica.Match(info) {
 		return wire.NewServerError("READONLY role:slave")
+	}
+	if primary.Match(info) {
+		c.alone = !needsReplicas.Match(info)
 	}
 	version := redisVersion.FindSubmatch(info)
 	if version == nil || valkeyVersion.Match(info) {

@@ -16,6 +16,8 @@ type Health struct {
 	// the second case Err says why it was not.
 	Quarantined bool
 	Left        time.Duration
+	// Alone means that the server goes on granting locks while it is cut off from its replicas, though Sentinels watch it.
+	Alone bool
 	// Same means that the connection is still the same: only Quarantined, Left and Err may have changed.
 	Same bool
 	// Failed is how many attempts to connect have failed since the node was up. If the node is not up, 0 means that a
@@ -92,7 +94,7 @@ func (n *Node) Unreport(r Reporter) {
 
 // healthLocked returns the health of a node that is connected.
 func (n *Node) healthLocked(now time.Time) Health {
-	h := Health{Up: true}
+	h := Health{Up: true, Alone: n.conn.alone && n.config.Server != nil && n.config.Server.Watched}
 	if why := n.guard.Quarantine(now); why != nil {
 		h.Quarantined, h.Err = true, why.Err
 		if why.Err == nil {

@@ -54,9 +54,11 @@ type Config struct {
 
 // Server is the address of a server and how to connect to it.
 type Server struct {
-	Network    string // "tcp" or "unix"
-	Address    string // host:port, or the path of the socket; with a Finder only a name for people
-	Finder     Finder // nil means that the server has this Address
+	Network string // "tcp" or "unix"
+	Address string // host:port, or the path of the socket; with a Finder only a name for people
+	Finder  Finder // nil means that the server has this Address
+	// Watched means that Sentinels watch the server. When it is cut off from them, they make another one the primary.
+	Watched    bool
 	Username   string
 	Password   string
 	Database   int
