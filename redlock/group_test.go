@@ -102,8 +102,10 @@ func TestGroup_TheOthersGrantLocksWhileOneFailsOver(t *testing.T) {
 	t.Parallel()
 	s := testredis.NewSentinels(t, groupNames...)
 	inUse(t, s)
-	const guard = 10 * time.Second
-	locker := lockerOver(t, openGroups(t, s, guard), redlock.TTL(guard))
+	groups := []string{s.URL("a"), s.URL("b"), s.URL("c")}
+	locker, err := redlock.Open(groups, pool.WithRestartGuard(30*time.Second))
+	require.NoError(t, err)
+	defer locker.Close()
 	lock := take(t, locker, "held", redlock.RenewFor(redlock.NoLimit))
 	over := make(chan struct{})
 	former := s.Group("b").Primary()

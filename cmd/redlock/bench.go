@@ -115,6 +115,9 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 	if len(on.slow) > 0 {
 		open = append(open, pool.WithDialer(on.dial))
 	}
+	if failsOver(on.urls) {
+		open = append(open, pool.WithRestartGuard(c.TTL))
+	}
 	nodes, err := pool.Open(on.urls, open...)
 	if err != nil {
 		return nil, err

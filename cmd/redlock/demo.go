@@ -36,8 +36,13 @@ type demoCmd struct {
 // Validate checks the flags before anything is started or connected.
 func (c *demoCmd) Validate() error {
 	if c.Nodes != nil { // also if it is empty
-		if err := checkURLs(c.Nodes); err != nil {
+		urls, err := checkURLs(c.Nodes)
+		if err != nil {
 			return err
+		}
+		c.Nodes = urls
+		if failsOver(urls) {
+			return errors.New("--nodes: the demo needs servers, and no groups that fail over: it cuts single nodes off")
 		}
 		if len(c.Nodes) < minNodes {
 			return fmt.Errorf("--nodes: the demo needs at least %d nodes, so that a majority is left without one of them", minNodes)

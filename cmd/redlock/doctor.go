@@ -65,6 +65,9 @@ func (c *doctorCmd) checkFlags(servers []*node.Server) error {
 	if c.Prepare && c.RestartGuard == 0 {
 		err = errors.Join(err, errors.New("--prepare needs --restart-guard: without one there are no stamps"))
 	}
+	if c.RestartGuard == 0 && slices.ContainsFunc(servers, func(s *node.Server) bool { return s.Finder != nil }) {
+		err = errors.Join(err, errors.New("--restart-guard is needed, that of the programs: nodes fail over"))
+	}
 	for _, name := range c.Only {
 		if !slices.Contains(doctor.Names(), name) {
 			err = errors.Join(err, fmt.Errorf("--only: %q is no check; the checks are %s", name, strings.Join(doctor.Names(), ", ")))

@@ -49,28 +49,54 @@ func checkTimeout(timeout, ttl time.Duration) error {
 	return nil
 }
 
-// checkURLs checks the flag --nodes. Messages count the nodes from 1. They never repeat a URL, which may contain a password.
-func checkURLs(urls []string) error {
+// anyGuard is a restart guard for nodes that need one, under which no TTL is too long.
+var anyGuard = pool.WithRestartGuard(longestTTL)
+
+// failsOver reports whether a node of these URLs is a group of servers, and so needs a restart guard.
+func failsOver(urls []string) bool {
+	return slices.ContainsFunc(urls, func(url string) bool {
+		scheme, _, _ := strings.Cut(url, "://")
+		return strings.Contains(scheme, "+")
+	})
+}
+
+// joined returns the values of --nodes as they were meant: what has no scheme behind the URL of a group is a host of it.
+func joined(values []string) (urls []string) {
+	for _, value := range values {
+		value = strings.TrimSpace(value)
+		if last := len(urls) - 1; last >= 0 && !strings.Contains(value, "://") && failsOver(urls[last:]) {
+			urls[last] += "," + value
+			continue
+		}
+		urls = append(urls, value)
+	}
+	return urls
+}
+
+// checkURLs checks the flag --nodes, and returns its URLs. Messages count the nodes from 1. They never repeat a URL, which
+// may contain a password.
+func checkURLs(values []string) (urls []string, err error) {
+	urls = joined(values)
 	if len(urls) == 0 {
-		return errors.New("--nodes: no URL given")
+		return nil, errors.New("--nodes: no URL given")
 	}
 	for i, url := range urls {
-		nodes, err := pool.Open([]string{url})
+		nodes, err := pool.Open([]string{url}, anyGuard)
 		switch {
 		case err != nil && !strings.Contains(url, "://"):
-			return fmt.Errorf("--nodes: node %d is not a URL; did you mean redis:// before it?", i+1)
+			return nil, fmt.Errorf("--nodes: node %d is not a URL; did you mean redis:// before it?", i+1)
 		case err != nil:
-			return fmt.Errorf("--nodes: node %d: %w", i+1, cmp.Or(errors.Unwrap(err), err))
+			return nil, fmt.Errorf("--nodes: node %d: %w", i+1, cmp.Or(errors.Unwrap(err), err))
 		}
 		same := func(other string) bool { // nothing else can be wrong with both together
-			_, err := pool.Open([]string{other, url})
+			_, err := pool.Open([]string{other, url}, anyGuard)
 			return err != nil
 		}
 		if first := slices.IndexFunc(urls[:i], same); first >= 0 {
-			return fmt.Errorf("--nodes: node %d is the same server as node %d: %s", i+1, first+1, nodes[0].Addr())
+			return nil, fmt.Errorf("--nodes: node %d is the same server as node %d: %s", i+1, first+1, nodes[0].Addr())
 		}
 	}
-	return nil
+	return urls, nil
 }
 
 // config has the values of flags that a file sets: a JSON object whose keys are the names of flags. The command line and the

@@ -25,9 +25,11 @@ const mostOwnNodes = 15
 // checkNodes checks the flags that are about nodes and faults.
 func (c *benchCmd) checkNodes() error {
 	if c.Nodes != nil { // also if it is empty
-		if err := checkURLs(c.Nodes); err != nil {
+		urls, err := checkURLs(c.Nodes)
+		if err != nil {
 			return err
 		}
+		c.Nodes = urls
 		if c.Count != ownNodes || c.Freeze > 0 || c.Kill > 0 || c.Latency > 0 {
 			return errors.New("--nodes cannot be combined with --count, --freeze, --kill and --latency: these are for nodes that the bench starts")
 		}

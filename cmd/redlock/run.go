@@ -158,7 +158,7 @@ func (c *runCmd) check() error {
 
 // checkNames returns the error that taking the locks would have for their names. It asks no server.
 func (c *runCmd) checkNames() error {
-	locker, err := redlock.Open(c.Nodes, silent, redlock.WithKeyPrefix(c.KeyPrefix))
+	locker, err := redlock.Open(c.Nodes, anyGuard, silent, redlock.WithKeyPrefix(c.KeyPrefix))
 	if err == nil {
 		ended, cancel := context.WithCancel(context.Background()) // then the arguments are checked, and no more
 		cancel()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
-	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -57,15 +56,11 @@ func hold() (code int, isHolder bool) {
 
 // hold holds the lock while the command runs.
 func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error) {
-	var poolOpts []pool.Option
-	if c.RestartGuard > 0 {
-		poolOpts = append(poolOpts, pool.WithRestartGuard(c.RestartGuard))
-	}
 	opts := []redlock.Option{redlock.TTL(c.TTL), redlock.WithClock(supervise.Clock{})}
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing())
 	}
-	cluster, err := c.open(poolOpts, opts...)
+	cluster, err := c.open(c.guard(c.RestartGuard, max(c.TTL, c.AtLeast)), opts...)
 	if err != nil {
 		return report, err
 	}

@@ -20,7 +20,7 @@ import (
 
 // serverFlags say which servers are the nodes and how to reach them. Commands that use locks or look at them embed it.
 type serverFlags struct {
-	Nodes     []string      `env:"REDLOCK_NODES" placeholder:"URL" group:"Nodes" help:"redis[s]://, valkey[s]:// or unix:// URLs."`
+	Nodes     []string      `env:"REDLOCK_NODES" placeholder:"URL" group:"Nodes" help:"redis[s]://, valkey[s]://, unix://, redis+sentinel://."`
 	Config    configFlag    `env:"REDLOCK_CONFIG" placeholder:"FILE" group:"Nodes" help:"Flags from a JSON file, by their names."`
 	KeyPrefix string        `env:"REDLOCK_KEY_PREFIX" placeholder:"TEXT" group:"Nodes" help:"What the key of each lock begins with."`
 	Timeout   time.Duration `default:"300ms" placeholder:"TIME" group:"Nodes" help:"How long one node may take (default ${default})."`
@@ -42,12 +42,11 @@ func (f *serverFlags) check() error {
 	if len(f.Nodes) == 0 {
 		return usage("no nodes: set --nodes or $REDLOCK_NODES to URLs such as redis://host1:6379,redis://host2:6379,redis://host3:6379, or name a file with --config")
 	}
-	for i, url := range f.Nodes {
-		f.Nodes[i] = strings.TrimSpace(url)
-	}
-	if err := checkURLs(f.Nodes); err != nil {
+	urls, err := checkURLs(f.Nodes)
+	if err != nil {
 		return &exitError{exitUsage, err}
 	}
+	f.Nodes = urls
 	if f.Timeout < time.Millisecond {
 		return usage("--timeout must be at least 1ms, not %s", plain(f.Timeout))
 	}
@@ -64,6 +63,9 @@ func (f *serverFlags) check() error {
 func (f *serverFlags) pools(opts ...pool.Option) ([]*pool.Node, error) {
 	if err := f.check(); err != nil {
 		return nil, err
+	}
+	if failsOver(f.Nodes) { // commands that acquire have a shorter guard among their options
+		opts = append([]pool.Option{anyGuard}, opts...)
 	}
 	opts = append(opts, pool.WithTimeout(f.Timeout), pool.WithDialTimeout(client.ConnectTimeout(f.Timeout)))
 	if f.Password != "" || f.PasswordFile != "" {
@@ -87,6 +89,18 @@ func (f *serverFlags) pools(opts ...pool.Option) ([]*pool.Node, error) {
 		return nil, &exitError{exitUsage, errors.New(display.Error(err))}
 	}
 	return nodes, nil
+}
+
+// guard returns the restart guard of a command that acquires a lock: the one that was given, or the least one that nodes
+// need which fail over. Other nodes need none.
+func (f *serverFlags) guard(given, least time.Duration) []pool.Option {
+	if given == 0 && failsOver(f.Nodes) {
+		given = least
+	}
+	if given == 0 {
+		return nil
+	}
+	return []pool.Option{pool.WithRestartGuard(given)}
 }
 
 // password returns the password that all nodes have; the file is read anew for each connection.
@@ -144,8 +158,8 @@ func closeAll(nodes []*pool.Node) (err error) {
 }
 
 // use does something with a Locker over the nodes.
-func (f *serverFlags) use(do func(*cluster) error, opts ...redlock.Option) error {
-	c, err := f.open(nil, opts...)
+func (f *serverFlags) use(do func(*cluster) error, poolOpts []pool.Option, opts ...redlock.Option) error {
+	c, err := f.open(poolOpts, opts...)
 	if err != nil {
 		return err
 	}

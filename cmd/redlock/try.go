@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/contest"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -24,13 +25,20 @@ type tryCmd struct {
 	Wait     time.Duration `short:"w" placeholder:"TIME" group:"Lock" help:"Wait for it up to so long. By default not at all."`
 	Fencing  bool          `group:"Lock" help:"Give the lock a fencing token, which --json shows."`
 	Metadata *string       `placeholder:"TEXT" group:"Lock" help:"Shown as the holder. By default this host and process."`
-	JSON     bool          `name:"json" group:"Output" help:"Print JSON instead of the token."`
+
+	RestartGuard time.Duration `placeholder:"TIME" group:"Lock" help:"Servers so new grant no lock (default: off)."`
+
+	JSON bool `name:"json" group:"Output" help:"Print JSON instead of the token."`
 	serverFlags
 }
 
 // Run takes a lock and leaves it to its token.
 func (c *tryCmd) Run(ctx context.Context, to streams) error {
-	if err := errors.Join(between("--ttl", c.TTL, 100*time.Millisecond, longestTTL), between("--wait", c.Wait, 0, longestTTL)); err != nil {
+	err := errors.Join(between("--ttl", c.TTL, 100*time.Millisecond, longestTTL), between("--wait", c.Wait, 0, longestTTL))
+	if c.RestartGuard != 0 {
+		err = errors.Join(err, between("--restart-guard", c.RestartGuard, c.TTL, node.MaxGuard))
+	}
+	if err != nil {
 		return &exitError{exitUsage, err}
 	}
 	var opts []redlock.Option
@@ -54,7 +62,7 @@ func (c *tryCmd) Run(ctx context.Context, to streams) error {
 		}
 		_, err = lock.Detach(ctx)
 		return err
-	}, opts...)
+	}, c.guard(c.RestartGuard, c.TTL), opts...)
 }
 
 // take acquires the lock.
@@ -107,7 +115,7 @@ func (c *extendCmd) Run(ctx context.Context, to streams) error {
 		}
 		_, err = lock.Detach(ctx)
 		return err
-	})
+	}, nil)
 }
 
 // heldJSON is the JSON about a lock that was taken or extended.

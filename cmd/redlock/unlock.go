@@ -31,7 +31,7 @@ func (c *releaseCmd) Run(ctx context.Context) error {
 	if c.Token == "" {
 		return usage(`release needs --token or $REDLOCK_TOKEN: what "redlock try %s" has printed`, c.Name)
 	}
-	return c.use(func(on *cluster) error { return releaseToken(ctx, on.Locker, c.Name, redlock.Token(c.Token)) })
+	return c.use(func(on *cluster) error { return releaseToken(ctx, on.Locker, c.Name, redlock.Token(c.Token)) }, nil)
 }
 
 // releaseToken releases the lock that a token holds. Leftovers of the token on a minority stay.
@@ -76,7 +76,7 @@ func (c *unlockCmd) Run(ctx context.Context, to streams) error {
 			return releaseToken(ctx, on.Locker, c.Name, redlock.Token(c.Token))
 		}
 		return c.force(ctx, to, on)
-	})
+	}, nil)
 }
 
 // force frees the lock whoever holds it: of what it has shown, and nothing else.

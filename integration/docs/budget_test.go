@@ -18,8 +18,8 @@ var budgets = map[string]int{
 	"README.md": 950, "CHANGELOG.md": 350,
 	"docs/guide.md": 3400, "docs/failures.md": 900, "docs/recipes.md": 2300, "docs/fencing.md": 1900, "docs/safety.md": 2500,
 	"docs/protocol.md": 1900, "docs/design.md": 3000, "docs/operations.md": 3200, "docs/proof.md": 2400, "docs/migrating.md": 3000,
-	"docs/comparison.md": 2000, "docs/telemetry.md": 2700, "docs/tracing.md": 1300, "docs/tool.md": 3300, "docs/doctor.md": 900,
-	"docs/benchmarks.md": 2600, "docs/chaos.md": 1200,
+	"docs/comparison.md": 2000, "docs/telemetry.md": 2700, "docs/tracing.md": 1300, "docs/tool.md": 3300, "docs/doctor.md": 930,
+	"docs/benchmarks.md": 2600, "docs/chaos.md": 1200, "docs/failover.md": 900,
 }
 
 // packageBudgets are the numbers of words that `go doc -all` may print.
@@ -46,7 +46,7 @@ func TestBudgets_NoPageIsLongerThanItsReadersHaveTime(t *testing.T) {
 		assert.LessOrEqual(t, n, most, name)
 		sum += n
 	}
-	require.LessOrEqual(t, sum, 39_800)
+	require.LessOrEqual(t, sum, 40_600)
 	for _, page := range files(t, func(name string) bool { return strings.HasPrefix(name, "docs/") && strings.HasSuffix(name, ".md") }) {
 		if !strings.HasPrefix(page, "docs/adr/") && page != "docs/paths.md" { // which tests write
 			require.Contains(t, budgets, page, "a page without a budget")

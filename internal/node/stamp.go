@@ -12,13 +12,18 @@ const stampEvery = time.Second
 
 // stampName returns the name of the node's stamp, which is the same in all programs.
 func (c *Config) stampName() string {
-	switch {
-	case c.Server == nil:
-		return c.Addr
-	case c.Server.Finder != nil:
-		return c.Server.Finder.Name()
+	if c.Server != nil {
+		return c.Server.StampName()
 	}
-	return c.Server.Address
+	return c.Addr
+}
+
+// StampName returns the name of the stamp of the node that has this server.
+func (s *Server) StampName() string {
+	if s.Finder != nil {
+		return s.Finder.Name()
+	}
+	return s.Address
 }
 
 // stamp finds out since when the server has been in use as this node, see [wire.Guard]. From then on the server pushes

@@ -34,8 +34,8 @@ const (
 )
 
 // AskStamp returns the commands that read the stamp of a node. [ReadStamp] takes their replies.
-func AskStamp(addr string) [][]string {
-	key := wire.StampKey(addr)
+func AskStamp(node string) [][]string {
+	key := wire.StampKey(node)
 	return [][]string{{"GETRANGE", key, "0", strconv.Itoa(wire.MaxToken)}, {"PTTL", key}} // a byte more than a value that is of interest
 }
 

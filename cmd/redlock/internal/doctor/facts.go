@@ -42,8 +42,9 @@ type facts struct {
 	clock       time.Duration   // how far the server's clock is ahead of ours
 	uncertainty time.Duration   // of clock; below zero if it was not measured
 
-	sentinels int64 // connections of Sentinels; -1 if it is unknown
-	resp3     error // why HELLO 3 was refused
+	sentinels int64     // connections of Sentinels; -1 if it is unknown
+	watchers  []watcher // the sentinels of a group
+	resp3     error     // why HELLO 3 was refused
 
 	prepared error        // why the server was not stamped, if it was to be
 	stamp    client.Stamp // of a node that the restart guard is for
@@ -120,6 +121,7 @@ func (f *facts) gather(ctx context.Context, o *Options) {
 			return
 		}
 	}
+	f.askSentinels(ctx, o)
 	f.lock = f.tryLock(ctx, o, strings.TrimPrefix(probe, o.Prefix))
 }
 

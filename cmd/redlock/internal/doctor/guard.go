@@ -34,7 +34,7 @@ func (f *facts) since(ctx context.Context, c *conn, o *Options) {
 	if o.Prepare {
 		f.prepared = f.prepare(ctx, o)
 	}
-	replies := c.all(ctx, client.AskStamp(f.addr)...)
+	replies := c.all(ctx, client.AskStamp(f.to.StampName())...)
 	if replies == nil {
 		return
 	}

@@ -15,14 +15,19 @@ var setupChecks = []check{
 	{name: "replicas", docs: "operations.md#nodes", need: info("connected_slaves"),
 		why: "Replication is asynchronous: after a failover the new master has forgotten the latest locks. Locking needs no replicas.",
 		node: func(_ *examination, f *facts) []Finding {
+			if f.to.Watched {
+				return groupReplicas(f)
+			}
 			n := number(f.info, "connected_slaves")
 			return warningIf(n > 0, fmt.Sprintf("%d replicas are attached", n), "on each replica: REPLICAOF NO ONE, or end it")
 		}},
 	{name: "sentinel", docs: "operations.md#nodes", need: sentinelKnown,
 		why: "A failover replaces the node by a replica that may have forgotten the latest locks.",
 		node: func(_ *examination, f *facts) []Finding {
-			return warningIf(f.sentinels > 0, fmt.Sprintf("%d Sentinels watch the server", f.sentinels), "on each Sentinel: SENTINEL REMOVE NAME")
+			return warningIf(f.sentinels > 0 && !f.to.Watched, fmt.Sprintf("%d Sentinels watch the server", f.sentinels), "on each Sentinel: SENTINEL REMOVE NAME")
 		}},
+	{name: "sentinels", docs: "failover.md#sentinel", need: func(*facts) string { return "" }, node: sentinels,
+		why: "A group has no primary, and grants no locks, while its sentinels cannot agree on one."},
 	{name: "min-replicas", docs: "operations.md#server-settings", need: either(info("min_slaves_good_slaves"), config("min-replicas-to-write")), node: minReplicas,
 		why: "Without so many replicas the server answers NOREPLICAS to everything, releases included; and nodes should have no replicas."},
 	{name: "cluster", docs: "operations.md#nodes", need: info("cluster_enabled"),
@@ -65,6 +70,9 @@ func sentinelKnown(f *facts) string {
 }
 
 func minReplicas(_ *examination, f *facts) []Finding {
+	if f.to.Watched {
+		return groupMinReplicas(f)
+	}
 	n := number(f.config, "min-replicas-to-write")
 	if _, is := f.info["min_slaves_good_slaves"]; is && n == 0 {
 		n = 1 // INFO has the field only if the setting is above 0

@@ -88,7 +88,7 @@ func (p *probe) exchange(ctx context.Context, h *health) (err error) {
 	}
 	commands := [][]string{{"INFO", "server"}, {"INFO", "replication"}}
 	if p.guarded {
-		commands = append(commands, client.AskStamp(p.server.Address)...)
+		commands = append(commands, client.AskStamp(p.server.StampName())...)
 	}
 	replies, err := p.client.DoAll(ctx, commands)
 	if err != nil {

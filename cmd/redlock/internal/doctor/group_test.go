@@ -1,0 +1,67 @@
+package doctor_test
+
+import (
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/sentinel"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+// groupOf returns how to reach a group, with these sentinels.
+func groupOf(name string, sentinels ...string) *node.Server {
+	var all []node.Server
+	for _, addr := range sentinels {
+		all = append(all, node.Server{Network: "tcp", Address: addr, Dial: new(net.Dialer).DialContext})
+	}
+	s := serverAt(name + "@" + sentinels[0])
+	s.Finder, s.Watched = sentinel.New(name, all), true
+	return s
+}
+
+// wellSetGroup starts the group "a" that nothing is wrong with.
+func wellSetGroup(t *testing.T) *testredis.Sentinels {
+	t.Helper()
+	return testredis.SentinelSetup{Args: slices.Concat(wellSet, []string{"--masterauth", "secret", "--min-replicas-to-write", "2"})}.New(t, "a")
+}
+
+func TestGroup_IsExaminedByItsSentinels(t *testing.T) {
+	t.Parallel()
+	s := wellSetGroup(t)
+	primary := s.Group("a").Primary()
+	o := patient(doctor.Options{RestartGuard: time.Minute, Only: []string{"reachable", "role", "replicas", "sentinel", "sentinels", "min-replicas", "quarantine"}})
+	testredis.InUse(t, primary, "a", time.Hour)
+	group := func(sentinels ...string) []*node.Server { return []*node.Server{groupOf("a", sentinels...)} }
+	addr := "a@" + s.Addrs()[0]
+	finds(t, group(s.Addrs()...), o)
+
+	set := func(n int) {
+		_, err := primary.Do("CONFIG", "SET", "min-replicas-to-write", n)
+		require.NoError(t, err)
+	}
+	set(1)
+	finds(t, group(s.Addrs()...), o, is(doctor.Warning, "min-replicas", addr))
+	set(0)
+	finds(t, group(s.Addrs()...), o, is(doctor.Fault, "min-replicas", addr))
+	set(2)
+	gone := testredis.Listen(t, func(c net.Conn) { _ = c.Close() })
+	finds(t, group(s.Addrs()[0], gone), o, is(doctor.Warning, "sentinels", addr))
+	s.Group("a").Replicas()[0].Stop()
+	require.Eventually(t, func() bool { return testredis.Info(t, primary, "replication", "connected_slaves") == "1" }, bound, 10*time.Millisecond)
+	set(1)
+	finds(t, group(s.Addrs()...), o, is(doctor.Warning, "replicas", addr))
+}
+
+func TestGroup_SentinelsThatDisagreeAreAFault(t *testing.T) {
+	t.Parallel()
+	a := wellSetGroup(t)
+	b := wellSetGroup(t)
+	o := patient(doctor.Options{Only: []string{"sentinels"}})
+	finds(t, []*node.Server{groupOf("a", a.Addrs()[0], b.Addrs()[0])}, o, is(doctor.Fault, "sentinels", "a@"+a.Addrs()[0]))
+}
