@@ -38,7 +38,7 @@ func openGroups(t *testing.T, s *testredis.Sentinels, guard time.Duration, opts 
 func inUse(t *testing.T, s *testredis.Sentinels) {
 	t.Helper()
 	for _, name := range groupNames {
-		testredis.InUse(t, s.Group(name).Primary(), name, time.Hour)
+		testredis.InUse(t, s.Group(name).Primary(), name, 24*time.Hour)
 		for _, replica := range s.Group(name).Replicas() {
 			eventually(t, func() bool {
 				left, err := replica.Do("PTTL", testredis.Stamps+name)
