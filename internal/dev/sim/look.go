@@ -28,6 +28,19 @@ func (l *line) leave(c *conn) {
 	}
 }
 
+// moved takes a report that the name of the node leads to another server than before.
+func (l *line) moved() {
+	switch c := l.conn; {
+	case l.commands.Life.State() == wire.Idle:
+	case c == nil:
+		l.commands.Life.Moved()
+		l.dial()
+	case c.server != l.server || c.former:
+		l.commands.Life.Moved()
+		l.leave(c)
+	}
+}
+
 // look asks over a connection of its own where the name of the node leads, when it is time.
 func (l *line) look(c *conn) {
 	if c != l.conn || l.resting { // all names stay where they are

@@ -390,6 +390,17 @@ func (s *server) promote() {
 			c.former = c.process != s.identity.Process || !c.tracking
 		}
 	}
+	s.report()
+}
+
+// report tells some of the clients, at some time, where the name of the node leads, as sentinels do.
+func (s *server) report() {
+	for _, client := range s.clients {
+		chance := s.chance(client.number, s.number, int(s.world.now), 26)
+		if chance%2 == 0 {
+			s.after(time.Duration(chance>>8%20_000)*time.Microsecond, client.lines[s.number].moved)
+		}
+	}
 }
 
 // move has the name of the node lead to another server, which knows nothing.
@@ -404,6 +415,7 @@ func (s *server) move() {
 	for _, client := range s.clients {
 		client.lines[s.number].server = next
 	}
+	next.report()
 }
 
 // echo has an acquire arrive once more, later, as long as this process of the server is there. No client
