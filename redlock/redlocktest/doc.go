@@ -40,8 +40,9 @@
 // # Waiting
 //
 // These servers do not announce changes. So a Lock that waits polls, with pauses of up to 200 ms by default. Longer
-// pauses speed up a test that waits for minutes: redlock.WithBackoff(10*time.Second, 30*time.Second). If [Cluster.Delete] or [Cluster.Steal] has taken
-// away a lock with RenewFor, that lock is lost at its next renewal. This comes a third of its TTL later at most.
+// pauses speed up a test that waits for minutes: redlock.WithBackoff(10*time.Second, 30*time.Second). If
+// [Cluster.Delete] or [Cluster.Steal] has taken away a lock with RenewFor, that lock is lost at its next renewal. This
+// comes a third of its TTL later at most.
 //
 // # Limits
 //
