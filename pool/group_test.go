@@ -95,9 +95,9 @@ func TestGroup_EachHasItsOwnLogin(t *testing.T) {
 func TestGroup_NeedsARestartGuard(t *testing.T) {
 	urls := []string{"redis://a", "redis+sentinel://s1/group"}
 	nodes, err := pool.Open(urls)
-	requireRejected(t, nodes, err, "URL 1", "WithRestartGuard")
+	requireRejected(t, nodes, err, "node 1", "WithRestartGuard")
 	nodes, err = pool.Open(urls, guarded, pool.WithDurable(func(i int) bool { return i == 1 }))
-	requireRejected(t, nodes, err, "URL 1", "WithDurable")
+	requireRejected(t, nodes, err, "node 1", "WithDurable")
 	nodes, err = pool.Open(urls, guarded, pool.WithDurable(func(i int) bool { return i == 0 }))
 	require.NoError(t, err)
 	require.Len(t, nodes, 2)

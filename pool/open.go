@@ -118,9 +118,9 @@ func (o *options) equip(s *node.Server) {
 func (o *options) checkGuard(i int) error {
 	switch {
 	case o.config.MaxTTL == 0:
-		return invalid.Errorf("pool: URL %d is of servers that fail over, which may lose locks: WithRestartGuard is needed", i)
+		return invalid.Errorf("pool: the servers of node %d fail over, which may lose locks: WithRestartGuard is needed", i)
 	case o.durable != nil && o.durable(i):
-		return invalid.Errorf("pool: WithDurable is true for URL %d, which is of servers that fail over", i)
+		return invalid.Errorf("pool: WithDurable is true for node %d, whose servers fail over", i)
 	}
 	return nil
 }
