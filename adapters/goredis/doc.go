@@ -14,6 +14,12 @@
 // The nodes do not use the clients of go-redis. Each has one connection of its own, which package pool makes as go-redis would:
 // to the same address, with the same TLS, login and database. The caller closes the nodes after the Lockers.
 //
+// [OpenFailover] does the same with the options of groups that Sentinels watch. Each group is one node, so a lock needs several. A
+// failover may lose locks, which pool.WithRestartGuard makes up for:
+//
+//	groups := []*redis.FailoverOptions{a, b, c} // those that redis.NewFailoverClient gets
+//	nodes, err := goredis.OpenFailover(groups, pool.WithRestartGuard(time.Minute)) // above the longest TTL
+//
 // # What is carried over
 //
 //   - Network and Addr, with the defaults of go-redis: localhost:6379, and a Unix socket if Addr begins with a slash. Addr is the
@@ -23,17 +29,22 @@
 //   - StreamingCredentialsProvider, CredentialsProviderContext, CredentialsProvider, or Username and Password: the first of them
 //     that is set. A provider is asked for every new connection. Without a password there is no login, whatever the user name.
 //   - DB and ClientName.
-//   - DialTimeout, of which the zero value is 1 s here. It also bounds the login, for which the longest of the options counts.
+//   - DialTimeout, of which the zero value is 5 s. It also bounds the login.
+//   - Of a group MasterName, SentinelAddrs, SentinelUsername and SentinelPassword. Dialer, TLSConfig and ClientName are for the
+//     sentinels too, the providers of credentials are not. Without a ServerName the TLSConfig checks for the host that is dialled.
 //
 // # What is not
 //
 //   - OnConnect is refused. It is a function on a connection of go-redis, and may select a database or log in. Set it to nil in a
 //     copy of the options if locks do not need what it does.
+//   - RouteByLatency, RouteRandomly, ReplicaOnly and UseDisconnectedReplicas are refused: the nodes of a lock are primaries. So is a
+//     field of redis.FailoverOptions that is set and unknown here, because go-redis is newer.
 //   - The hooks of a client (AddHook), Limiter, MaxRetries, ReadTimeout, WriteTimeout and PoolTimeout have no effect: a node has its
 //     own timeout (pool.WithTimeout) and sends a command once.
 //   - The sizes of pools and buffers, the times after which connections are replaced, caching and maintenance notifications have
 //     no effect. Neither has Protocol: a node asks for RESP3, and works without.
-//   - There is nothing here for the options of a cluster, of a Ring and of Sentinel. The nodes of a lock are independent masters.
+//   - There is nothing here for the options of a cluster and of a Ring. The nodes of a lock are independent primaries.
+//   - Sentinels that SentinelAddrs does not name are not used. go-redis asks the others for them.
 //
 // # Traps
 //

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/adapters/goredis"
+	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/fence"
 )
@@ -63,4 +65,25 @@ func ExampleDoer() {
 	// Output:
 	// <nil>
 	// fence: "{account-7}:guard": fence 33 is stale: the resource has seen 34
+}
+
+func ExampleOpenFailover() {
+	var groups []*redis.FailoverOptions
+	for _, name := range []string{"locks-a", "locks-b", "locks-c"} { // three servers each
+		groups = append(groups, &redis.FailoverOptions{
+			MasterName: name, SentinelAddrs: []string{"10.0.0.1:26379", "10.0.0.2:26379", "10.0.0.3:26379"},
+		})
+	}
+	nodes, err := goredis.OpenFailover(groups, pool.WithRestartGuard(time.Minute))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, n := range nodes {
+		defer n.Close()
+		fmt.Println(n.Addr())
+	}
+	// Output:
+	// locks-a@10.0.0.1:26379
+	// locks-b@10.0.0.1:26379
+	// locks-c@10.0.0.1:26379
 }

@@ -59,6 +59,13 @@ func certificate(t *testing.T) (cert tls.Certificate, certFile, keyFile string) 
 // secure starts a server that speaks TLS at the address of the options.
 func secure(t *testing.T) (*testredis.Process, *redis.Options) {
 	t.Helper()
+	process, o, _ := secured(t)
+	return process, o
+}
+
+// secured does the same, and returns the certificate too.
+func secured(t *testing.T) (*testredis.Process, *redis.Options, tls.Certificate) {
+	t.Helper()
 	cert, certFile, keyFile := certificate(t)
 	stopped := testredis.Mini(t, 1)[0] // whose port nobody else takes
 	stopped.Stop()
@@ -68,7 +75,7 @@ func secure(t *testing.T) (*testredis.Process, *redis.Options) {
 		"--tls-ca-cert-file", certFile, "--tls-auth-clients", "no")[0]
 	roots := x509.NewCertPool()
 	roots.AddCert(cert.Leaf)
-	return server, &redis.Options{Addr: stopped.Addr(), TLSConfig: &tls.Config{RootCAs: roots}}
+	return server, &redis.Options{Addr: stopped.Addr(), TLSConfig: &tls.Config{RootCAs: roots}}, cert
 }
 
 // setUser gives the user locker of a server a password, and nothing else.
@@ -78,7 +85,7 @@ func setUser(t *testing.T, server testredis.Server, password string) {
 	require.NoError(t, err)
 }
 
-// different starts five servers, to each of which a program connects in another way.
+// different starts five servers, to each of which a program connects in another way, and with another name.
 func different(t *testing.T) (servers []*testredis.Process, options []*redis.Options) {
 	t.Helper()
 	encrypted, overTLS := secure(t)
@@ -86,18 +93,18 @@ func different(t *testing.T) (servers []*testredis.Process, options []*redis.Opt
 	setUser(t, servers[0], "secret")
 	setUser(t, servers[1], "of a provider")
 	options = []*redis.Options{
-		{Addr: servers[0].Addr(), Username: "locker", Password: "secret", DB: 3, ClientName: "biller"},
-		{Addr: servers[1].Addr(), ClientName: "biller", CredentialsProvider: func() (string, string) { return "locker", "of a provider" }},
-		{Addr: "behind the tunnel", ClientName: "biller", Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		{Addr: servers[0].Addr(), Username: "locker", Password: "secret", DB: 3, ClientName: "biller-0"},
+		{Addr: servers[1].Addr(), ClientName: "biller-1", CredentialsProvider: func() (string, string) { return "locker", "of a provider" }},
+		{Addr: "behind the tunnel", ClientName: "biller-2", Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if network != "tcp" || addr != "behind the tunnel" {
 				return nil, fmt.Errorf("dialled %s %s", network, addr)
 			}
 			return new(net.Dialer).DialContext(ctx, "tcp", servers[2].Addr())
 		}},
-		{Addr: filepath.Join(servers[3].Dir(), "redis.sock"), DB: 1, ClientName: "biller"},
+		{Addr: filepath.Join(servers[3].Dir(), "redis.sock"), DB: 1, ClientName: "biller-3"},
 		overTLS,
 	}
-	overTLS.ClientName = "biller"
+	overTLS.ClientName = "biller-4"
 	return servers, options
 }
 
@@ -114,7 +121,7 @@ func TestOpen_TheNodesAreWhereGoRedisConnectsTo(t *testing.T) {
 		}, bound, tick, "options %d", i)
 		clients, err := c.ClientList(t.Context()).Result()
 		require.NoError(t, err)
-		require.Equal(t, 2, strings.Count(clients, " name=biller "), "options %d: the node has the name of the client", i)
+		require.Equal(t, 2, strings.Count(clients, " name="+o.ClientName+" "), "options %d: the node has the name of the client", i)
 	}
 }
 
@@ -337,8 +344,7 @@ func TestOpen_RefusesWhatItCannotCarryOverAndNamesIt(t *testing.T) {
 		"a network":    {servers: []*redis.Options{{Network: "udp"}}, says: []string{`options 0: Network "udp"`}},
 		"no port":      {servers: []*redis.Options{good("host")}, says: []string{"options 0: Addr: address host: missing port"}},
 		"a name":       {servers: []*redis.Options{{ClientName: "a b"}}, says: []string{`"a b"`}},
-		"two names":    {servers: []*redis.Options{{ClientName: "x"}, {Addr: "b:1", ClientName: "y"}}, says: []string{`options 1: ClientName "y"`, `options 0, "x"`}},
-		"twice":        {servers: []*redis.Options{good("a:1"), good("b:1"), good("A:1")}, says: []string{`options 2: Addr "A:1" is that of options 0 too`}},
+		"twice":        {servers: []*redis.Options{good("a:1"), good("b:1"), good("A:1")}, says: []string{`options 2: address "A:1" is that of options 0 too`}},
 		"the default":  {servers: []*redis.Options{good(""), good("localhost:6379")}, says: []string{"options 1"}},
 		"two tunnels":  {servers: []*redis.Options{{Addr: "x", Dialer: dial}, {Addr: "x", Dialer: dial}}, says: []string{"options 1"}},
 		"TLS":          {servers: []*redis.Options{good("a:1")}, opts: []pool.Option{pool.WithTLSConfig(&tls.Config{})}, says: []string{"WithTLSConfig"}},
