@@ -174,22 +174,26 @@ func (s *Server) options(opts []pool.Option) []pool.Option {
 		pool.WithDialTimeout(s.DialTimeout),
 		pool.WithName(func(int) string { return s.name() }),
 	}, opts...)
-	given := map[string]string{Host(s.Address): s.Address}
 	sentinels := map[string]string{}
 	for _, address := range s.Group.Sentinels {
 		sentinels[Host(address)] = address
+	}
+	own := func(address string) string { // as it was given, unless a sentinel has named it
+		if s.Group.Name == "" {
+			return s.Address
+		}
+		return address
 	}
 	all = append(all, pool.WithDialer(func(ctx context.Context, _, address string) (net.Conn, error) {
 		if sentinel, is := sentinels[address]; is {
 			return abruptly(s.Group.Dial(ctx, sentinel))
 		}
-		if own, is := given[address]; is {
-			address = own
-		}
-		return abruptly(s.Dial(ctx, address))
+		return abruptly(s.Dial(ctx, own(address)))
 	}))
 	if s.Credentials != nil {
-		all = append(all, pool.WithCredentials(s.Credentials))
+		all = append(all, pool.WithCredentials(func(ctx context.Context, address string) (string, string, error) {
+			return s.Credentials(ctx, own(address))
+		}))
 	}
 	if s.ClientName != "" {
 		all = append(all, pool.WithClientName(s.ClientName))
