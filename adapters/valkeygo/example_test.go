@@ -1,0 +1,46 @@
+package valkeygo_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/valkey-io/valkey-go"
+
+	"github.com/quorumlock/quorumlock/adapters/valkeygo"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+func Example() {
+	var servers []valkey.ClientOption
+	for range 3 {
+		server, err := miniredis.Run() // a Redis server inside the program, for the example
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer server.Close()
+		servers = append(servers, valkey.ClientOption{InitAddress: []string{server.Addr()}})
+	}
+
+	nodes, err := valkeygo.Open(servers)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, n := range nodes {
+		defer n.Close()
+	}
+	locker, err := redlock.New(nodes)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
+	err = locker.Do(context.Background(), "invoice-4711", func(ctx context.Context, lock *redlock.Lock) error {
+		fmt.Println("billed")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: billed
+}

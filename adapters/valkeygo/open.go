@@ -1,0 +1,47 @@
+package valkeygo
+
+import (
+	"net"
+
+	"github.com/valkey-io/valkey-go"
+
+	"github.com/quorumlock/quorumlock/adapters/internal/clientoption"
+	"github.com/quorumlock/quorumlock/pool"
+)
+
+// Open makes one node for each of the options, Nodes[i] for servers[i]. Nothing is connected before the first use. The package
+// documentation says what is carried over. Later changes of the options have no effect.
+//
+// InitAddress is one address, or with a Sentinel.MasterSet those of the sentinels that watch the group. Each of the options must name
+// a server or a group of its own. A failover of a group may lose locks: then opts need [pool.WithRestartGuard].
+//
+// Open does not notice one server under two names, such as localhost and 127.0.0.1. The Locker does when both are connected, and
+// counts one of the two (nodeerr.ErrSameServer). Only if the server does not permit INFO has it two votes.
+//
+// opts are those of package pool that do not say how to connect. [pool.WithTLSConfig], [pool.WithCredentials],
+// [pool.WithClientName] and [pool.WithDialer] are refused. [pool.WithDialTimeout] takes the place of Dialer.Timeout, and
+// [pool.WithName] that of the address, or of the MasterSet with the first sentinel (mymaster@10.0.0.1:26379).
+//
+// The errors are redlock.ErrInvalid, with a text that names the options by their index and the field by its name.
+func Open(servers []valkey.ClientOption, opts ...pool.Option) ([]*pool.Node, error) {
+	return clientoption.Open("valkeygo", servers, carried, opts)
+}
+
+// carried returns what is carried over.
+func carried(o *valkey.ClientOption) clientoption.Option {
+	c := clientoption.Option{
+		InitAddress: o.InitAddress, SelectDB: o.SelectDB, ClientName: o.ClientName, Username: o.Username, Password: o.Password,
+		Dialer: o.Dialer, TLSConfig: o.TLSConfig, DialFn: o.DialFn, DialCtxFn: o.DialCtxFn,
+		Sentinel: clientoption.Sentinel{
+			MasterSet: o.Sentinel.MasterSet, Username: o.Sentinel.Username, Password: o.Sentinel.Password,
+			ClientName: o.Sentinel.ClientName, Dialer: o.Sentinel.Dialer, TLSConfig: o.Sentinel.TLSConfig,
+		},
+	}
+	if ask := o.AuthCredentialsFn; ask != nil {
+		c.Credentials = func(address net.Addr) (username, password string, err error) {
+			got, err := ask(valkey.AuthCredentialsContext{Address: address})
+			return got.Username, got.Password, err
+		}
+	}
+	return c
+}
