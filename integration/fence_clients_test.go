@@ -13,8 +13,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/adapters/goredis"
 	"github.com/quorumlock/quorumlock/internal/testredis"
-	"github.com/quorumlock/quorumlock/pool"
-	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/fence"
 )
 
@@ -34,24 +32,6 @@ func overRueidis(client rueidis.CoreClient) fence.DoFunc {
 		}
 		return reply, err
 	}
-}
-
-// nodesOf makes nodes of what a program says to rueidis: the options of one client for each server, with
-// one address each, and all with the same user, password and TLS.
-func nodesOf(servers []rueidis.ClientOption) ([]*pool.Node, error) {
-	urls, common := make([]string, len(servers)), servers[0]
-	scheme, opts := "redis", []pool.Option{
-		pool.WithCredentials(func(context.Context, string) (username, password string, err error) {
-			return common.Username, common.Password, nil
-		}),
-	}
-	if common.TLSConfig != nil {
-		scheme, opts = "rediss", append(opts, pool.WithTLSConfig(common.TLSConfig))
-	}
-	for i, server := range servers {
-		urls[i] = fmt.Sprintf("%s://%s/%d", scheme, server.InitAddress[0], server.SelectDB)
-	}
-	return pool.Open(urls, opts...)
 }
 
 // clients are two of one server: conn has one connection.
@@ -162,32 +142,6 @@ func TestClients_RunATransactionBehindAFenceOnOneConnection(t *testing.T) {
 		require.Len(t, replies, 2)
 		require.Equal(t, int64(1), replies[1])
 	})
-}
-
-func TestRueidis_ItsOptionsMakeNodes(t *testing.T) {
-	servers := testredis.Real(t, 3, "--requirepass", "secret")
-	options := make([]rueidis.ClientOption, len(servers))
-	for i, server := range servers {
-		options[i] = rueidis.ClientOption{InitAddress: []string{server.Addr()}, Password: "secret", SelectDB: 3}
-	}
-	nodes, err := nodesOf(options)
-	require.NoError(t, err)
-	for _, node := range nodes {
-		t.Cleanup(func() { assert.NoError(t, node.Close()) })
-	}
-	locker, err := redlock.New(nodes)
-	require.NoError(t, err)
-	defer locker.Close()
-	lock, err := locker.TryLock(t.Context(), "invoice")
-	require.NoError(t, err)
-	client, err := rueidis.NewClient(options[0])
-	require.NoError(t, err)
-	t.Cleanup(client.Close)
-	require.Eventually(t, func() bool { // beyond the majority the answers come later
-		value, err := client.Do(t.Context(), client.B().Get().Key("invoice").Build()).ToString()
-		return err == nil && value == string(lock.Token())
-	}, settleBound, settleLook)
-	require.NoError(t, lock.Unlock(t.Context()))
 }
 
 func TestClients_TheContextOfTheCallerEndsARun(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"github.com/quorumlock/quorumlock/pool"
 )
 
-// OpenFailover makes one node for each group of servers that Sentinels watch, Nodes[i] for groups[i]: those that
-// redis.NewFailoverClient gets. A node is the primary of its group, and moves when another server becomes that. So three groups are
-// the nodes of a lock, and one group is one node.
+// OpenFailover makes one node for each group of servers that Sentinels watch, Nodes[i] for groups[i]. redis.NewFailoverClient gets the
+// same options. A node is the primary of its group, and moves when another server becomes the primary. One group is one node, so a
+// lock needs several groups.
 //
 // A failover may lose locks: opts need [pool.WithRestartGuard]. For the time that it says, a primary that is new grants no locks.
 //

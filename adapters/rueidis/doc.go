@@ -13,25 +13,25 @@
 // The nodes do not use the clients of rueidis. Each has one connection of its own, which package pool makes as rueidis would: to the
 // same address, with the same TLS, login and database. The caller closes the nodes after the Lockers.
 //
-// With a Sentinel.MasterSet the options are those of a group that Sentinels watch, and a node is its primary. Each group is one
+// With a Sentinel.MasterSet the options describe a group that Sentinels watch, and a node is its primary. Each group is one
 // node, so a lock needs several. A failover may lose locks, which pool.WithRestartGuard makes up for.
 //
 // # What is carried over
 //
-//   - InitAddress: one address, or those of the sentinels.
+//   - InitAddress: one address, or the addresses of the sentinels.
 //   - DialCtxFn, or DialFn. It gets the address, the Dialer and the TLSConfig, and has to encrypt by itself.
 //   - Dialer, and TLSConfig. Without a ServerName that is the host that is dialled. The zero value of Dialer.Timeout is 5 s. The
 //     timeout also bounds the login.
 //   - AuthCredentialsFn, or Username and Password. The function is asked for every new connection.
 //   - SelectDB and ClientName.
-//   - Sentinel: MasterSet, Username, Password, Dialer and TLSConfig are those for the sentinels, as in rueidis: without a
+//   - Sentinel: MasterSet, Username, Password, Dialer and TLSConfig are for the sentinels, as in rueidis: without a
 //     Sentinel.TLSConfig they are talked to in the clear. DialCtxFn and DialFn are for the sentinels too, and so is ClientName.
 //
 // # What is not
 //
 // A field that is refused has to have its zero value in a copy of the options.
 //
-//   - Several addresses in InitAddress are refused without a Sentinel.MasterSet: those of one cluster are no independent servers.
+//   - Several addresses in InitAddress are refused without a Sentinel.MasterSet: the servers of one cluster are not independent.
 //   - ReplicaOnly, SendToReplicas, ReplicaSelector, ReadNodeSelector, Standalone.ReplicaAddress and Standalone.EnableRedirect are
 //     refused: the nodes of a lock are primaries. So is OnInvalidations, because a node does not call it.
 //   - With a Sentinel.MasterSet, AuthCredentialsFn is refused, and a Sentinel.ClientName that is not ClientName.

@@ -12,8 +12,8 @@ import (
 // Open makes one node for each of the options, Nodes[i] for servers[i]. Nothing is connected before the first use. The package
 // documentation says what is carried over. Later changes of the options have no effect.
 //
-// InitAddress is one address, or with a Sentinel.MasterSet those of the sentinels that watch the group. Each of the options must name
-// a server or a group of its own. A failover of a group may lose locks: then opts need [pool.WithRestartGuard].
+// InitAddress is one address, or with a Sentinel.MasterSet the addresses of the sentinels that watch the group. Each of the options
+// must name a server or a group of its own. A failover of a group may lose locks: then opts need [pool.WithRestartGuard].
 //
 // Open does not notice one server under two names, such as localhost and 127.0.0.1. The Locker does when both are connected, and
 // counts one of the two (nodeerr.ErrSameServer). Only if the server does not permit INFO has it two votes.
