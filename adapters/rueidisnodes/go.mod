@@ -1,4 +1,4 @@
-module github.com/quorumlock/quorumlock/adapters/rueidis
+module github.com/quorumlock/quorumlock/adapters/rueidisnodes
 
 go 1.26.0
 

@@ -8,7 +8,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
-	rueidisnodes "github.com/quorumlock/quorumlock/adapters/rueidis"
+	"github.com/quorumlock/quorumlock/adapters/rueidisnodes"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/adapters/internal/clientoption"
 	"github.com/quorumlock/quorumlock/adapters/internal/nodes"
-	rueidisnodes "github.com/quorumlock/quorumlock/adapters/rueidis"
+	"github.com/quorumlock/quorumlock/adapters/rueidisnodes"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
