@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/inquiry"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -37,13 +38,13 @@ func (g *Group) follow(ctx context.Context, s node.Server, moved func(to string)
 	defer pinging.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	silent := time.AfterFunc(patience, cancel)
+	silent := time.AfterFunc(inquiry.Patience, cancel)
 	defer silent.Stop()
-	t, err := begin(ctx, s)
+	t, err := inquiry.Begin(ctx, "sentinel", s)
 	if err != nil {
 		return
 	}
-	defer t.end()
+	defer t.End()
 	t.Put([]string{"SUBSCRIBE", "+switch-master"})
 	if t.Flush() != nil {
 		return
@@ -67,8 +68,8 @@ func (g *Group) follow(ctx context.Context, s node.Server, moved func(to string)
 		silent.Reset(2 * pingEvery)
 		// The first reply confirms the subscription. The primary may have changed before that.
 		if kind, text := message(&v); kind == "subscribe" || kind == "message" && strings.HasPrefix(text, g.name+" ") {
-			if a := g.ask(ctx, s); a.err == nil && g.newest(a) {
-				moved(a.address)
+			if a := g.ask(ctx, s); a.Err == nil && g.search.Newest(a) {
+				moved(a.Address)
 			}
 		}
 	}
