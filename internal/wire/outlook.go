@@ -68,6 +68,8 @@ var Reasons = []struct {
 		})},
 	{"`READONLY`: a failover may be under way",
 		MayPass, reply(func(e *nodeerr.ServerError) bool { return e.Code == "READONLY" })},
+	{"`MOVED`, `CLUSTERDOWN` of a node in a cluster (`redis+cluster://`): a failover or a resharding may be under way",
+		Passes, func(err error) bool { return errors.As(err, new(*ClusterError)) }},
 	{"any other error reply, such as `NOAUTH`, `WRONGPASS`, `NOPERM`, `MOVED`, `CLUSTERDOWN`, an unknown command",
 		Stays, reply(func(*nodeerr.ServerError) bool { return true })},
 	{"no answer of Redis (`nodeerr.ErrProtocol`)", Stays, is(nodeerr.ErrProtocol)},

@@ -44,10 +44,37 @@ var (
 	coded = regexp.MustCompile(`^[A-Z]+ `)
 )
 
-// Wrong reports whether an answer shows that the server is the wrong one, because it has become a replica.
+// Wrong reports whether an answer shows that the server is the wrong one. It has become a replica, or is no longer the
+// server of a cluster that has the slot.
 func Wrong(err error) bool {
 	refusal := (*nodeerr.ServerError)(nil)
-	return errors.As(err, &refusal) && (refusal.Code == "READONLY" || refusal.Code == "MASTERDOWN")
+	if !errors.As(err, &refusal) {
+		return false
+	}
+	return refusal.Code == "READONLY" || refusal.Code == "MASTERDOWN" ||
+		refusal.Code == "MOVED" && errors.As(err, new(*ClusterError))
+}
+
+// ClusterError is an error reply to a node of a cluster, see node.Server. The slot of the node has another server, or
+// gets one.
+type ClusterError struct{ *nodeerr.ServerError }
+
+// Unwrap returns the error reply.
+func (e *ClusterError) Unwrap() error { return e.ServerError }
+
+// clusterHints takes the place of hints for a node of a cluster.
+var clusterHints = map[string]string{
+	"CLUSTERDOWN": "the cluster is failing over, or lacks servers",
+	"MOVED":       "another server of the cluster has the slot now",
+}
+
+// InCluster returns the reason of a reply to a node of a cluster. It is err itself, unless it is about the slot.
+func InCluster(err error) error {
+	refusal := (*nodeerr.ServerError)(nil)
+	if !errors.As(err, &refusal) || clusterHints[refusal.Code] == "" {
+		return err
+	}
+	return &ClusterError{&nodeerr.ServerError{Code: refusal.Code, Message: refusal.Message, Hint: clusterHints[refusal.Code]}}
 }
 
 // NewServerError makes an error from the text of an error reply.
