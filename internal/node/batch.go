@@ -2,6 +2,7 @@ package node
 
 import (
 	"regexp"
+	"strconv"
 
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -63,15 +64,43 @@ func (c *conn) send() error {
 
 // message appends the words of the message that carries out the requests.
 func (c *conn) message(words []string, requests []pending) []string {
-	first := requests[0]
+	first := &requests[0]
 	if len(requests) == 1 {
-		return first.cmd.Words(words, first.script, first.source)
+		words = first.cmd.Words(words, first.script, first.source)
+	} else {
+		c.joined = c.joined[:0]
+		for _, r := range requests {
+			c.joined = append(c.joined, r.cmd)
+		}
+		words = first.cmd.Join.Words(first.script.Run(words, first.source), c.joined)
 	}
-	c.joined = c.joined[:0]
-	for _, r := range requests {
-		c.joined = append(c.joined, r.cmd)
+	c.tagKeys(words, first.own)
+	return words
+}
+
+// tagKeys puts the tag of the connection before the keys in a message, and before a channel. A cluster passes a message
+// on to all its servers. So without the tag it would arrive once for each node, and before the release that it follows.
+func (c *conn) tagKeys(words []string, purpose own) {
+	if c.tag == "" || purpose == ping || purpose == tracking || purpose == identity { // there is no key
+		return
 	}
-	return first.cmd.Join.Words(first.script.Run(words, first.source), c.joined)
+	keys := words[1:2]
+	if words[0] == "EVAL" || words[0] == "EVALSHA" {
+		n, _ := strconv.Atoi(words[2])
+		keys = words[3:][:n]
+	}
+	for i := range keys {
+		keys[i] = c.tag + keys[i]
+	}
+}
+
+// reply returns the reply to a command.
+func (c *conn) reply(cmd *wire.Command, v *wire.Value) wire.Reply {
+	r := cmd.Reply(v)
+	if c.tag != "" && r.Err != nil {
+		r.Err = wire.InCluster(r.Err)
+	}
+	return r
 }
 
 // partsLocked splits the reply to a message into the replies to its commands. It returns nil if the whole reply answers

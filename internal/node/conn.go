@@ -20,6 +20,7 @@ type conn struct {
 	client int64         // the server's number for this connection, or 0 if the server does not report it
 	resp3  bool          // the server can push
 	alone  bool          // it grants locks without replicas
+	tag    string        // what the keys and channels on the server begin with: the Tag of the Server, or ""
 
 	// These belong to the goroutine that writes.
 	requests []pending       // the commands that were taken from the queue

@@ -57,6 +57,9 @@ type Server struct {
 	Network string // "tcp" or "unix"
 	Address string // host:port, or the path of the socket; with a Finder only a name for people
 	Finder  Finder // nil means that the server has this Address
+	// Tag is a hash tag that all keys of the node get, if the servers are those of a Redis Cluster: "{q0/3.111}" or so. The
+	// Finder finds the server that has its slot. Another one that says so (MOVED) is left.
+	Tag string
 	// Watched means that Sentinels watch the server. When it is cut off from them, they make another one the primary.
 	Watched    bool
 	Username   string
@@ -286,7 +289,7 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 		if parts != nil {
 			v = &parts[i]
 		}
-		a := answer{pending: op.Item, with: op.Item.cmd.Reply(v)}
+		a := answer{pending: op.Item, with: c.reply(op.Item.cmd, v)}
 		a.with.Command, a.with.Server, a.with.Late = op.Item.sent, c.server.Process, reported
 		switch {
 		case a.with.Answer == quorum.Unknown:

@@ -50,7 +50,9 @@ func (c *conn) stamp(cmd *wire.Command) (r wire.Reply, err error) {
 	if c.asked = c.resp3; !c.asked {
 		tracks = nil
 	}
-	for _, words := range append(tracks, cmd.Words(nil, cmd.Script, true)) {
+	stamp := cmd.Words(nil, cmd.Script, true)
+	c.tagKeys(stamp, stamping)
+	for _, words := range append(tracks, stamp) {
 		c.Put(words)
 	}
 	if err := c.Flush(); err != nil {
@@ -66,7 +68,7 @@ func (c *conn) stamp(cmd *wire.Command) (r wire.Reply, err error) {
 			c.watched = false
 			continue
 		case replies == len(tracks):
-			r = cmd.Reply(&v)
+			r = c.reply(cmd, &v)
 		case !v.IsOK():
 			c.watched = false
 		}

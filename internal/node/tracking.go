@@ -151,7 +151,7 @@ func (n *Node) pushed(c *conn, v *wire.Value) error {
 		return errUnasked
 	}
 	what, about := string(v.Items[0].Text), &v.Items[1]
-	channel := string(about.Text)
+	channel := strings.TrimPrefix(string(about.Text), c.tag)
 	n.mu.Lock()
 	tracks := c.asked
 	_, subscribed := c.channels[channel]
@@ -184,7 +184,10 @@ func (n *Node) pushed(c *conn, v *wire.Value) error {
 		n.notify(func(l *listening) { l.TrackingActive(l.node) })
 	case about.Kind == '*':
 		for _, item := range about.Items {
-			key := string(item.Text)
+			key, ours := strings.CutPrefix(string(item.Text), c.tag)
+			if !ours {
+				continue
+			}
 			if key == wire.StampKey(n.config.stampName()) {
 				n.changed(c)
 			}
