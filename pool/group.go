@@ -16,12 +16,10 @@ var groupName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
 // parseGroup parses a URL of a group that Sentinels watch: the hosts are the sentinels, and the first part of the path is
 // the name of the group. User name, password and database are for the servers of the group.
-func parseGroup(scheme, authority, path string) (*node.Server, error) {
-	at := strings.LastIndex(authority, "@") + 1
-	hosts := strings.Split(authority[at:], ",")
-	u, err := url.Parse(scheme + "://" + authority[:at] + hosts[0] + path)
+func parseGroup(scheme, authority, path string) ([]*node.Server, error) {
+	u, hosts, err := splitHosts(scheme, authority, path)
 	if err != nil {
-		return nil, badURL(err)
+		return nil, err
 	}
 	group, rest, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	if !groupName.MatchString(group) {
@@ -38,22 +36,26 @@ func parseGroup(scheme, authority, path string) (*node.Server, error) {
 		return nil, err
 	}
 	watcher.Network, watcher.TLS = s.Network, s.TLS
-	sentinels := make([]node.Server, len(hosts))
-	for i, host := range hosts {
-		if sentinels[i], err = sentinelAt(scheme, host, watcher); err != nil {
-			return nil, err
-		}
-		same := func(other node.Server) bool { return sameServer(&other, &sentinels[i]) }
-		if slices.ContainsFunc(sentinels[:i], same) {
-			return nil, errors.New("host: a sentinel is given twice")
-		}
+	sentinels, err := serversAt(scheme, hosts, "26379", watcher)
+	if err != nil {
+		return nil, err
 	}
 	s.Finder, s.Watched = sentinel.New(group, sentinels), true
 	s.Address = group + "@" + sentinels[0].Address
 	if s.TLS != nil {
 		s.TLS.ServerName = "" // that of the server that is found
 	}
-	return s, nil
+	return []*node.Server{s}, nil
+}
+
+// splitHosts splits a URL with several hosts into these, and a URL with the first one.
+func splitHosts(scheme, authority, path string) (u *url.URL, hosts []string, err error) {
+	at := strings.LastIndex(authority, "@") + 1
+	hosts = strings.Split(authority[at:], ",")
+	if u, err = url.Parse(scheme + "://" + authority[:at] + hosts[0] + path); err != nil {
+		return nil, nil, badURL(err)
+	}
+	return u, hosts, nil
 }
 
 // loginOfSentinels takes the parameters about the sentinels out of a URL.
@@ -76,14 +78,29 @@ func loginOfSentinels(u *url.URL) (s node.Server, err error) {
 	return s, nil
 }
 
-// sentinelAt returns the sentinel at a host of a URL, which has the port 26379 by default.
-func sentinelAt(scheme, host string, login node.Server) (s node.Server, err error) {
+// serversAt returns the servers at the hosts of a URL, which have this port by default.
+func serversAt(scheme string, hosts []string, port string, login node.Server) ([]node.Server, error) {
+	servers := make([]node.Server, len(hosts))
+	for i, host := range hosts {
+		s, err := serverAt(scheme, host, port, login)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(servers[:i], func(other node.Server) bool { return sameAddress(&other, &s) }) {
+			return nil, errors.New("host: given twice")
+		}
+		servers[i] = s
+	}
+	return servers, nil
+}
+
+func serverAt(scheme, host, port string, login node.Server) (s node.Server, err error) {
 	u, err := url.Parse(scheme + "://" + host)
 	if err != nil {
 		return s, badURL(err)
 	}
 	if u.Port() == "" {
-		u.Host = strings.TrimSuffix(u.Host, ":") + ":26379"
+		u.Host = strings.TrimSuffix(u.Host, ":") + ":" + port
 	}
 	s = login
 	if s.Address, err = hostPort(u); err != nil {
@@ -99,6 +116,6 @@ func sentinelAt(scheme, host string, login node.Server) (s node.Server, err erro
 // sameGroup reports whether two groups are one: they have the same name, and a sentinel watches both.
 func sameGroup(a, b *sentinel.Group) bool {
 	return a.Name() == b.Name() && slices.ContainsFunc(a.Sentinels(), func(one node.Server) bool {
-		return slices.ContainsFunc(b.Sentinels(), func(other node.Server) bool { return sameServer(&one, &other) })
+		return slices.ContainsFunc(b.Sentinels(), func(other node.Server) bool { return sameAddress(&one, &other) })
 	})
 }

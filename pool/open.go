@@ -17,6 +17,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/quorumlock/internal/cluster"
 	"github.com/quorumlock/quorumlock/internal/invalid"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/sentinel"
@@ -26,7 +27,8 @@ import (
 type Node node.Node
 
 // Addr returns the name of the node in errors and logs: host:port, the path of the socket, for a group
-// group@host:port with the first Sentinel, or for [Wrap] node-0, node-1 and so on. [WithName] sets another.
+// group@host:port with the first Sentinel, for a cluster tag@host:port with the first server, or for [Wrap] node-0,
+// node-1 and so on. [WithName] sets another.
 func (n *Node) Addr() string { return (*node.Node)(n).Addr() }
 
 // Close waits for the commands under way, for the node timeout at most, and closes the connection. A release that was
@@ -37,19 +39,27 @@ func (n *Node) Addr() string { return (*node.Node)(n).Addr() }
 // [WithDialer] or [WithCredentials].
 func (n *Node) Close() error { return (*node.Node)(n).Close() }
 
-// Open makes one node for each URL, in the same order. Nothing is connected before the first use. The forms of a URL
-// are:
+// Open makes one node for each URL, or several for that of a cluster, in the same order. Nothing is connected before
+// the first use. The forms of a URL are:
 //   - redis://[user:password@]host[:port][/db]
 //   - rediss://[user:password@]host[:port][/db], with TLS
 //   - unix://[user:password@]/path/to/socket[?db=n]
 //   - redis+sentinel://[user:password@]host[:port][,host[:port]...]/group[/db], the primary of a group that these
 //     Sentinels watch, with the parameters sentinel_user and sentinel_password for the Sentinels
 //   - rediss+sentinel://..., with TLS to the Sentinels and the servers
+//   - redis+cluster://[user:password@]host[:port][,host[:port]...]/?nodes=n, n nodes (1 to 16) of a Redis Cluster to
+//     which these servers belong
+//   - rediss+cluster://..., with TLS
 //
 // ?db=n may stand for /db; valkey:// and valkeys:// mean redis:// and rediss://. The host is an IP address, of IPv6 in
 // brackets, or a name in ASCII (punycode). The port is 6379 by default, of a Sentinel 26379. A group is one node, and
 // needs [WithRestartGuard], because a failover may lose locks. An @ in the path of a unix URL with a password
 // is percent-encoded. No two URLs lead to one server, not even to two databases of it.
+//
+// The i-th node of a cluster puts a hash tag before its keys. Its server is the master that has the slot of the tag.
+// Tags depend only on n, which must be the same in all programs. They lie on different masters if there are n or more,
+// with equally many slots. A master votes for one node only. A cluster needs [WithRestartGuard] too.
+// Options count nodes, and errors about a URL count URLs.
 //
 // Each 15 to 30 s a node looks, over one more connection, whether another server answers at the URL, and then moves
 // there. A Sentinel reports a failover at once.
@@ -64,39 +74,56 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 	if len(urls) == 0 {
 		return nil, invalid.Errorf("pool: no URL given: a lock needs at least one node")
 	}
-	servers := make([]*node.Server, len(urls))
+	var servers []*node.Server // of the nodes
+	of := map[*node.Server]int{}
 	encrypted := false
 	for i, raw := range urls {
-		s, err := parseURL(raw)
+		parsed, err := parseURL(raw)
 		if err != nil {
 			return nil, invalid.Errorf("pool: URL %d: %w", i, err)
 		}
-		same := func(other *node.Server) bool { return sameServer(other, s) }
-		if first := slices.IndexFunc(servers[:i], same); first >= 0 {
-			return nil, invalid.Errorf("pool: URL %d names the same server as URL %d: %s", i, first, s.Address)
+		same := func(other *node.Server) bool { return sameServer(other, parsed[0]) }
+		if first := slices.IndexFunc(servers, same); first >= 0 {
+			return nil, invalid.Errorf("pool: URL %d names the same server as URL %d: %s",
+				i, of[servers[first]], parsed[0].Address)
 		}
-		encrypted = encrypted || s.TLS != nil
-		o.equip(s)
-		s.Credentials = o.server.Credentials
-		if g, is := s.Finder.(*sentinel.Group); is {
-			for j := range g.Sentinels() {
-				o.equip(&g.Sentinels()[j])
-			}
-			if err := o.checkGuard(i); err != nil {
+		encrypted = encrypted || parsed[0].TLS != nil
+		o.equipAll(parsed)
+		for _, s := range parsed {
+			if err := o.checkGuard(len(servers), s); err != nil {
 				return nil, err
 			}
+			of[s], servers = i, append(servers, s)
 		}
-		servers[i] = s
 	}
 	if o.server.TLS != nil && !encrypted {
 		return nil, invalid.Errorf(
 			"pool: WithTLSConfig, but no URL begins with rediss:// or valkeys://: nothing would be encrypted")
 	}
-	nodes := make([]*Node, len(urls))
+	nodes := make([]*Node, len(servers))
 	for i, s := range servers {
 		nodes[i] = o.newNode(i, s.Address, s, nil)
 	}
 	return nodes, nil
+}
+
+// equipAll sets how to connect to the servers of one URL, and to those that know the way to them.
+func (o *options) equipAll(servers []*node.Server) {
+	for _, s := range servers {
+		o.equip(s)
+		s.Credentials = o.server.Credentials
+	}
+	switch f := servers[0].Finder.(type) {
+	case *sentinel.Group:
+		for i := range f.Sentinels() {
+			o.equip(&f.Sentinels()[i])
+		}
+	case *cluster.Node:
+		for i := range f.Servers() {
+			o.equip(&f.Servers()[i])
+			f.Servers()[i].Credentials = o.server.Credentials
+		}
+	}
 }
 
 // equip sets how to connect to a server.
@@ -114,9 +141,11 @@ func (o *options) equip(s *node.Server) {
 	}
 }
 
-// checkGuard checks that the i-th node, whose server changes, has a restart guard: each failover may lose locks.
-func (o *options) checkGuard(i int) error {
+// checkGuard checks that the i-th node, if its server changes, has a restart guard: each failover may lose locks.
+func (o *options) checkGuard(i int, s *node.Server) error {
 	switch {
+	case s.Finder == nil:
+		return nil
 	case o.config.MaxTTL == 0:
 		return invalid.Errorf("pool: the servers of node %d fail over, which may lose locks: WithRestartGuard is needed", i)
 	case o.durable != nil && o.durable(i):

@@ -8,10 +8,12 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
+	"github.com/quorumlock/quorumlock/internal/cluster"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/sentinel"
 )
@@ -25,17 +27,19 @@ var errQuery = errors.New("parameters: an invalid escape after %, or a semicolon
 // secure has the schemes of URLs with a host, and whether they ask for TLS.
 var secure = map[string]bool{"redis": false, "rediss": true, "valkey": false, "valkeys": true}
 
-// parseURL parses the forms that Open documents. The TLS of the result is nil unless the URL asks for TLS.
+// parseURL parses the forms that Open documents, and returns a Server for each node. The TLS of a Server is nil unless
+// the URL asks for TLS.
 //
 // The errors name the part that is wrong. They quote no part of the URL and no error of package url. A password that is
 // not escaped, or that stands in the wrong place, looks like any other part.
-func parseURL(raw string) (*node.Server, error) {
+func parseURL(raw string) ([]*node.Server, error) {
 	scheme, rest, found := strings.Cut(raw, "://")
-	scheme, watched := strings.CutSuffix(strings.ToLower(scheme), "+sentinel")
+	scheme, of, changes := strings.Cut(strings.ToLower(scheme), "+")
+	parse, known := changing[of]
 	_, hasHost := secure[scheme]
-	if !found || !hasHost && (scheme != "unix" || watched) {
+	if !found || changes != known || !hasHost && (scheme != "unix" || changes) {
 		return nil, errors.New("scheme: must be redis://, rediss://, valkey://, valkeys:// or unix://, " +
-			"or redis+sentinel:// and so on for a group that Sentinels watch")
+			"or redis+sentinel:// and so on for a group that Sentinels watch, or redis+cluster:// and so on for a cluster")
 	}
 	// If a password contains /, ? or #, its rest looks like another part of the URL. So an @ there is an error. A unix://
 	// URL without an authority is exempt, because the path of a socket may contain an @.
@@ -46,17 +50,24 @@ func parseURL(raw string) (*node.Server, error) {
 	if strings.Contains(path, "@") && (hasHost || authority != "") {
 		return nil, errInseparable
 	}
-	if watched {
-		return parseGroup(scheme, authority, path)
+	if changes {
+		return parse(scheme, authority, path)
 	}
 	if hasHost && strings.Contains(authority[strings.LastIndex(authority, "@")+1:], ",") {
-		return nil, errors.New("host: one server per URL, without a comma; for a group that Sentinels watch write redis+sentinel://")
+		return nil, errors.New("host: one server per URL, without a comma; " +
+			"for a group that Sentinels watch write redis+sentinel://, for a cluster redis+cluster://")
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
 		return nil, badURL(err)
 	}
-	return readURL(u)
+	s, err := readURL(u)
+	return []*node.Server{s}, err
+}
+
+// changing has what follows the + in the scheme of a URL whose servers change, and what parses the URL.
+var changing = map[string]func(scheme, authority, path string) ([]*node.Server, error){
+	"sentinel": parseGroup, "cluster": parseCluster,
 }
 
 // badURL returns the reason why a URL cannot be parsed.
@@ -161,15 +172,29 @@ func hostOf(u *url.URL) (string, error) {
 		"host: must be an IP address, of IPv6 in brackets, or a name of letters, digits, - and _ with dots between them")
 }
 
-// sameServer reports whether two addresses name one server, or one sentinel and the same group. A dot at the end of a
-// host name makes no difference.
+// sameServer reports whether two addresses name one server, or one sentinel and the same group. A cluster has the
+// addresses of all its servers that are known. A dot at the end of a host name makes no difference.
 func sameServer(a, b *node.Server) bool {
-	if (a.Finder == nil) != (b.Finder == nil) {
-		return false
+	one, ofGroup := a.Finder.(*sentinel.Group)
+	other, bothOfGroups := b.Finder.(*sentinel.Group)
+	if ofGroup || bothOfGroups {
+		return ofGroup && bothOfGroups && sameGroup(one, other)
 	}
-	if a.Finder != nil {
-		return sameGroup(a.Finder.(*sentinel.Group), b.Finder.(*sentinel.Group))
+	servers := serversOf(b)
+	return slices.ContainsFunc(serversOf(a), func(one node.Server) bool {
+		return slices.ContainsFunc(servers, func(other node.Server) bool { return sameAddress(&one, &other) })
+	})
+}
+
+// serversOf returns the servers of a cluster that a URL names, or the one server.
+func serversOf(s *node.Server) []node.Server {
+	if n, is := s.Finder.(*cluster.Node); is {
+		return n.Servers()
 	}
+	return []node.Server{*s}
+}
+
+func sameAddress(a, b *node.Server) bool {
 	plain := func(s *node.Server) string {
 		if host, port, err := net.SplitHostPort(s.Address); err == nil && s.Network != "unix" {
 			return net.JoinHostPort(strings.TrimSuffix(host, "."), port)
