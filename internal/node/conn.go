@@ -151,7 +151,8 @@ func Dial(ctx context.Context, s Server) (_ *RESPConn, login [][]string, err err
 		}
 		conn = secure
 	}
-	return &RESPConn{Reader: wire.NewReader(conn, s.Password), conn: conn, socket: socket, address: s.Address}, s.login(), nil
+	reader := wire.NewReader(conn, s.Password)
+	return &RESPConn{Reader: reader, conn: conn, socket: socket, address: s.Address}, s.login(), nil
 }
 
 // tls returns the TLS configuration of a connection, with the name that the certificate has to have.

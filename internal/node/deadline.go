@@ -27,6 +27,13 @@ func (n *Node) expire() {
 	if !next.IsZero() {
 		n.armLocked(next)
 	}
+	if len(n.postponed) > 0 {
+		if now.Before(n.retryAt) {
+			n.armLocked(n.retryAt)
+		} else {
+			n.retryLocked(now)
+		}
+	}
 	c := n.conn
 	if cut {
 		c.overdue = true

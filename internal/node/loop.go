@@ -13,6 +13,8 @@ const (
 	// pingEvery is how often the node tests a connection that has nothing under way. The node thus finds and replaces a
 	// connection that died silently, before a caller needs it.
 	pingEvery = 10 * time.Second
+	// retryAfter is after which time clean-up is sent again to a cluster that is changing.
+	retryAfter = 100 * time.Millisecond
 	// minPause and maxPause are the bounds of the pauses between attempts to connect, see [wire.Life].
 	minPause = 20 * time.Millisecond
 	maxPause = 1 * time.Second

@@ -57,8 +57,8 @@ type Server struct {
 	Network string // "tcp" or "unix"
 	Address string // host:port, or the path of the socket; with a Finder only a name for people
 	Finder  Finder // nil means that the server has this Address
-	// Tag is a hash tag that all keys of the node get, if the servers are those of a Redis Cluster: "{q0/3.111}" or so. The
-	// Finder finds the server that has its slot. Another one that says so (MOVED) is left.
+	// Tag is a hash tag that all keys of the node get, such as "{q0/3.111}", if the servers are those of a Redis Cluster.
+	// The Finder finds the server that has its slot. A server that has it no longer says so (MOVED), and is left.
 	Tag string
 	// Watched means that Sentinels watch the server. When it is cut off from them, they make another one the primary.
 	Watched    bool
@@ -106,7 +106,9 @@ type Node struct {
 	listeners []*listening
 	reports   map[Reporter]int
 	health    health
-	movedTo   string // where the Finder has reported the server since the present attempt to connect began
+	postponed []wire.Op[pending] // clean-up that a cluster did not carry out while it was changing
+	retryAt   time.Time          // when it is sent again
+	movedTo   string             // where the Finder has reported the server since the present attempt to connect began
 
 	expiring chan struct{} // holds one element while expire runs
 }
@@ -304,6 +306,8 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 			if a.cmd.CleansUp() {
 				n.pipeline.Undone(time.Now(), op)
 			}
+		case c.tag != "" && a.cmd.CleansUp() && wire.NotYet(a.with.Err):
+			n.postponeLocked(op)
 		}
 		n.guard.Vote(a.cmd, &a.with)
 		switch a.own {
@@ -335,6 +339,27 @@ func (n *Node) repeatLocked(op wire.Op[pending]) bool {
 	return n.pipeline.Repeat(op)
 }
 
+// postponeLocked sends clean-up once more after a while.
+func (n *Node) postponeLocked(op wire.Op[pending]) {
+	if n.pipeline.Closed() {
+		return
+	}
+	if len(n.postponed) == 0 {
+		n.retryAt = time.Now().Add(retryAfter)
+		n.armLocked(n.retryAt)
+	}
+	n.postponed = append(n.postponed, op)
+}
+
+// retryLocked sends clean-up that was postponed.
+func (n *Node) retryLocked(now time.Time) {
+	for _, op := range n.postponed {
+		n.pipeline.Undone(now, op)
+	}
+	n.postponed = nil
+	n.wakeLoop()
+}
+
 // Close waits until the commands under way have ended, for the node timeout at most, and closes the connection. A
 // release that could not be delivered by then is left to its TTL. Once Close was called, Send returns
 // nodeerr.ErrClosed.
@@ -344,6 +369,7 @@ func (n *Node) repeatLocked(op wire.Op[pending]) bool {
 func (n *Node) Close() error {
 	n.mu.Lock()
 	if !n.pipeline.Closed() {
+		n.retryLocked(time.Now())
 		n.pipeline.Close(time.Now(), ping.pending("", "PING").op()) // the reader ends when this is answered
 	}
 	n.mu.Unlock()

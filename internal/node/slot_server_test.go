@@ -118,6 +118,32 @@ func TestSlot_AMasterThatIsKilledIsReplaced(t *testing.T) {
 	}, bound, tick)
 }
 
+// The danger: a cluster passes messages on to all servers, each that is passed on multiplies them, and they arrive
+// before the release that they follow.
+func TestSlot_AMessageArrivesThroughTheNodeThatItWasSentTo(t *testing.T) {
+	t.Parallel()
+	c := testredis.NewCluster(t)
+	l, nodes := make(events, 100), [3]*slotted{}
+	for i := range nodes {
+		nodes[i] = openSlotted(t, c, i)
+		nodes[i].Listen(l, i, "channel")
+		l.await(t, fmt.Sprint(i, " active"))
+		requireSubscribed(t, nodes[i].owner(), nodes[i].key("channel"), 1)
+	}
+	for range 10 {
+		for i, s := range nodes {
+			requireYes(t, s.Node, node.Publish("channel", "text"))
+			require.Equal(t, fmt.Sprint(i, " message text"), l.next(t))
+		}
+	}
+	for i, s := range nodes { // what was published on the other servers has arrived before
+		requireTracked(t, s.Node, "key")
+		do(t, s.owner(), "INCR", s.key("key"))
+		require.Equal(t, fmt.Sprint(i, " invalidated key"), l.next(t))
+	}
+	require.Empty(t, l)
+}
+
 // A migration sends those that ask for a key that has gone, or is new, to the other server, and ends soon.
 func TestSlot_AMigrationUnderWayPasses(t *testing.T) {
 	t.Parallel()

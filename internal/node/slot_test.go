@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,9 +181,48 @@ func TestSlot_ARefusalThatPassesLeavesTheConnectionOpen(t *testing.T) {
 			code, _, _ := strings.Cut(refusal, " ")
 			requireRefused(t, reply, code)
 			require.NotContains(t, reply.Err.Error(), "independent")
+			require.Contains(t, reply.Err.Error(), "cluster")
 			require.Equal(t, wire.Passes, wire.OutlookOf(reply.Err))
 		}
 		require.Equal(t, 1, f.connections())
+	}
+}
+
+// The danger: a failover, during which all servers refuse everything, leaves each released lock held for its TTL.
+func TestSlot_AReleaseThatAClusterRefusesIsSentAgain(t *testing.T) {
+	for name, row := range map[string]struct {
+		opts []option
+		sent int
+		left bool
+	}{
+		"until it is carried out":           {[]option{withTag}, 11, false},
+		"until it is pointless":             {[]option{withTag}, 11, true},
+		"but not by a plain node":           {nil, 1, true},
+		"once more when the node is closed": {[]option{withTag}, 2, true},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			var ready atomic.Bool
+			f := newFake(t, func(c *peer, args []string) string {
+				if isScript(args) && !ready.Load() {
+					return "-CLUSTERDOWN The cluster is down\r\n"
+				}
+				return likeRedis(c, args)
+			})
+			n := f.open(t, row.opts...)
+			reply := ask(t, n, newRelease("key", "token", time.Second))
+			requireRefused(t, reply, "CLUSTERDOWN")
+			require.Equal(t, row.opts != nil, wire.SentAgain(reply.Err))
+			if name == "once more when the node is closed" {
+				require.NoError(t, n.Close())
+			}
+			pass(950 * time.Millisecond)
+			synctest.Wait()
+			ready.Store(!row.left)
+			pass(time.Hour)
+			require.Equal(t, row.sent, f.count("EVAL"))
+			require.NoError(t, n.Close())
+			require.Equal(t, 1, f.connections())
+		})
 	}
 }
 

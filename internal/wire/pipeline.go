@@ -189,12 +189,15 @@ func (p *Pipeline[T]) Repeat(op Op[T]) bool {
 	return true
 }
 
-// Undone queues clean-up once more, because the wrong server has answered it. It is sent on the next connection, before
-// the commands that wait. Its end has been reported.
+// Undone queues clean-up once more, because the server that has answered it was the wrong one, or not ready. It is sent
+// before the commands that wait, unless it is pointless by now. Its end has been reported.
 func (p *Pipeline[T]) Undone(now time.Time, op Op[T]) {
 	op.reported, op.undone = true, true
-	if op.until.IsZero() {
+	switch {
+	case op.until.IsZero():
 		op.until = now.Add(op.Command.Redeliver)
+	case !now.Before(op.until):
+		return
 	}
 	at := p.head + p.written
 	for at < len(p.ops) && p.ops[at].undone {
@@ -302,12 +305,12 @@ func (p *Pipeline[T]) end(i int, err error) *Op[T] {
 }
 
 // SentAgain reports whether clean-up that ended with an error is still sent, until its time is over. It is if there was
-// no connection, no answer, or an answer of the wrong server. It is not after any other answer, or if the node did not
-// accept it.
+// no connection, no answer, or an answer of a server that was the wrong one or not ready. It is not after any other
+// answer, or if the node did not accept it.
 func SentAgain(err error) bool {
 	var unconnected *nodeerr.ConnectError
 	return errors.As(err, &unconnected) || errors.Is(err, nodeerr.ErrBroken) || errors.Is(err, nodeerr.ErrTimeout) ||
-		errors.Is(err, nodeerr.ErrSuspended) || Wrong(err)
+		errors.Is(err, nodeerr.ErrSuspended) || Wrong(err) || NotYet(err)
 }
 
 // sweep drops the waiting commands that have ended and will not be written. Clean-up is still written while it can

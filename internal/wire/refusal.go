@@ -56,7 +56,7 @@ func Wrong(err error) bool {
 }
 
 // ClusterError is an error reply to a node of a cluster, see node.Server. The slot of the node has another server, or
-// gets one.
+// none at the moment. The server has done nothing.
 type ClusterError struct{ *nodeerr.ServerError }
 
 // Unwrap returns the error reply.
@@ -64,9 +64,15 @@ func (e *ClusterError) Unwrap() error { return e.ServerError }
 
 // clusterHints takes the place of hints for a node of a cluster.
 var clusterHints = map[string]string{
+	"ASK":         "the slot is being moved to another server of the cluster",
 	"CLUSTERDOWN": "the cluster is failing over, or lacks servers",
 	"MOVED":       "another server of the cluster has the slot now",
+	"TRYAGAIN":    "the slot is being moved to another server of the cluster",
 }
+
+// NotYet reports whether an answer shows that the server could not carry out a command at this time, because it is one
+// of a cluster that is changing.
+func NotYet(err error) bool { return errors.As(err, new(*ClusterError)) && !Wrong(err) }
 
 // InCluster returns the reason of a reply to a node of a cluster. It is err itself, unless it is about the slot.
 func InCluster(err error) error {
@@ -74,7 +80,9 @@ func InCluster(err error) error {
 	if !errors.As(err, &refusal) || clusterHints[refusal.Code] == "" {
 		return err
 	}
-	return &ClusterError{&nodeerr.ServerError{Code: refusal.Code, Message: refusal.Message, Hint: clusterHints[refusal.Code]}}
+	e := *refusal
+	e.Hint = clusterHints[e.Code]
+	return &ClusterError{&e}
 }
 
 // NewServerError makes an error from the text of an error reply.
