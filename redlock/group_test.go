@@ -24,6 +24,12 @@ func openGroups(t *testing.T, s *testredis.Sentinels, guard time.Duration, opts 
 	for _, name := range groupNames {
 		urls = append(urls, s.URL(name))
 	}
+	return openGuarded(t, urls, guard, opts...)
+}
+
+// openGuarded makes nodes whose servers change, with a guard of 0 too.
+func openGuarded(t testing.TB, urls []string, guard time.Duration, opts ...pool.Option) []*pool.Node {
+	t.Helper()
 	nodes := open(t, urls, append(opts, pool.WithRestartGuard(max(guard, time.Minute)))...)
 	for i, n := range nodes {
 		config := (*node.Node)(n).Config()

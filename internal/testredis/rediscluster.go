@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -78,6 +79,11 @@ func (c *Cluster) Servers() []*Process { return slices.Clone(c.servers) }
 
 // Addrs returns the addresses of the servers.
 func (c *Cluster) Addrs() []string { return addrs(c.servers) }
+
+// URL returns the URL of n nodes of the cluster, without a password.
+func (c *Cluster) URL(n int) string {
+	return fmt.Sprintf("redis+cluster://%s/?nodes=%d", strings.Join(c.Addrs(), ","), n)
+}
 
 // Slot returns the slot of a key.
 func (c *Cluster) Slot(key string) int {
