@@ -59,7 +59,8 @@ func takeNodes(u *url.URL) (n int, err error) {
 	}
 	if n < 1 || n > cluster.MaxNodes {
 		return 0, fmt.Errorf("nodes: the parameter must be given once, from 1 to %d, "+
-			"as in redis+cluster://host1,host2/?nodes=3; it is how many nodes the cluster makes, the same number in all programs", cluster.MaxNodes)
+			"as in redis+cluster://host1,host2/?nodes=3; "+
+			"it is how many nodes the cluster makes, the same number in all programs", cluster.MaxNodes)
 	}
 	if len(query) > 1 {
 		return 0, errors.New("parameters: only nodes is known; a cluster has no databases")

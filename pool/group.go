@@ -14,8 +14,8 @@ import (
 // groupName matches the names that Sentinel permits for a group.
 var groupName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
-// parseGroup parses a URL of a group that Sentinels watch: the hosts are the sentinels, and the first part of the path is
-// the name of the group. User name, password and database are for the servers of the group.
+// parseGroup parses a URL of a group that Sentinels watch: the hosts are the sentinels, and the first part of the path
+// is the name of the group. User name, password and database are for the servers of the group.
 func parseGroup(scheme, authority, path string) ([]*node.Server, error) {
 	u, hosts, err := splitHosts(scheme, authority, path)
 	if err != nil {
