@@ -209,7 +209,12 @@ func TestSlotted_AllWaitWhileAClusterThatNeedsAllSlotsFailsOver(t *testing.T) {
 		s.Kill(s.slot(1))
 	}()
 	for taken := 0; ; taken++ {
-		unlock(t, won(t, lockBeside(t.Context(), locker, fmt.Sprint("name", taken))))
+		lock := receive(t, lockBeside(t.Context(), locker, fmt.Sprint("name", taken)), "the lock")
+		require.NoError(t, lock.err)
+		if err := lock.lock.Unlock(t.Context()); err != nil {
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			require.NotContains(t, err.Error(), "is not sent again")
+		}
 		select {
 		case <-over:
 			require.Greater(t, taken, 10)
