@@ -1,6 +1,10 @@
 package node
 
-import "time"
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
 
 // One timer serves all commands of a node. All commands have the same timeout, so the timer is set for the oldest one.
 // Under steady load it is seldom set: when it fires, it finds that the oldest command is young, and is set for that
@@ -27,12 +31,12 @@ func (n *Node) expire() {
 	if !next.IsZero() {
 		n.armLocked(next)
 	}
-	if len(n.postponed) > 0 {
-		if now.Before(n.retryAt) {
-			n.armLocked(n.retryAt)
-		} else {
-			n.retryLocked(now)
-		}
+	switch {
+	case len(n.postponed) == 0:
+	case now.Before(n.retryAt):
+		n.armLocked(n.retryAt)
+	default:
+		n.retryLocked(now)
 	}
 	c := n.conn
 	if cut {
@@ -59,4 +63,25 @@ func (n *Node) expire() {
 	if cut {
 		c.Cut()
 	}
+}
+
+// postponeLocked sends clean-up once more after a while.
+func (n *Node) postponeLocked(op wire.Op[pending]) {
+	if n.pipeline.Closed() {
+		return
+	}
+	if len(n.postponed) == 0 {
+		n.retryAt = time.Now().Add(retryAfter)
+		n.armLocked(n.retryAt)
+	}
+	n.postponed = append(n.postponed, op)
+}
+
+// retryLocked sends clean-up that was postponed.
+func (n *Node) retryLocked(now time.Time) {
+	for _, op := range n.postponed {
+		n.pipeline.Undone(now, op)
+	}
+	n.postponed = nil
+	n.wakeLoop()
 }

@@ -339,27 +339,6 @@ func (n *Node) repeatLocked(op wire.Op[pending]) bool {
 	return n.pipeline.Repeat(op)
 }
 
-// postponeLocked sends clean-up once more after a while.
-func (n *Node) postponeLocked(op wire.Op[pending]) {
-	if n.pipeline.Closed() {
-		return
-	}
-	if len(n.postponed) == 0 {
-		n.retryAt = time.Now().Add(retryAfter)
-		n.armLocked(n.retryAt)
-	}
-	n.postponed = append(n.postponed, op)
-}
-
-// retryLocked sends clean-up that was postponed.
-func (n *Node) retryLocked(now time.Time) {
-	for _, op := range n.postponed {
-		n.pipeline.Undone(now, op)
-	}
-	n.postponed = nil
-	n.wakeLoop()
-}
-
 // Close waits until the commands under way have ended, for the node timeout at most, and closes the connection. A
 // release that could not be delivered by then is left to its TTL. Once Close was called, Send returns
 // nodeerr.ErrClosed.
