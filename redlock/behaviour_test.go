@@ -143,3 +143,9 @@ func TestBehaviour_OnGroupsThatSentinelsWatch(t *testing.T) {
 	inUse(t, s)
 	requireBehaviours(t, func() []*pool.Node { return openGroups(t, s, long, pool.WithTimeout(10*time.Second)) })
 }
+
+func TestBehaviour_OnNodesOfACluster(t *testing.T) {
+	t.Parallel()
+	s := newSlotted(t, long)
+	requireBehaviours(t, func() []*pool.Node { return openGuarded(t, []string{s.URL(3)}, long, pool.WithTimeout(10*time.Second)) })
+}
