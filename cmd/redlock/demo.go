@@ -72,8 +72,12 @@ func (c *demoCmd) Run(ctx context.Context, to streams) (err error) {
 	if err != nil {
 		return err
 	}
+	servers, err := serversOf(nodes)
+	if err != nil {
+		return err
+	}
 	s := &scenario{
-		show: &show{w: to.out}, urls: urls, about: about, network: newNetwork(), servers: serversOf(nodes),
+		show: &show{w: to.out}, urls: urls, about: about, network: newNetwork(), servers: servers,
 		name: c.name, ttl: c.TTL, timeout: c.Timeout,
 	}
 	for _, n := range nodes {

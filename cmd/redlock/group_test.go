@@ -41,3 +41,23 @@ func TestGroups_AreNodesForEachCommand(t *testing.T) {
 	require.Zero(t, code, out)
 	require.Contains(t, out, "a@"+s.Addrs()[0])
 }
+
+func TestCluster_CommandsThatLookAtServersRefuseItsNodes(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"list"}, {"doctor", "--restart-guard=1m"}, {"web"}, {"demo"}} {
+		code, out, problems := call(t.Context(), append(args, "--nodes=redis+cluster://127.0.0.1:1,127.0.0.1:2/?nodes=3")...)
+		require.Contains(t, []int{exitUsage, exitInternal}, code, out)
+		require.Contains(t, problems, "--nodes: ", args)
+	}
+}
+
+func TestCluster_LocksAreTakenThere(t *testing.T) {
+	t.Parallel()
+	c := testredis.NewCluster(t)
+	flags := []string{"--nodes=" + c.URL(3), "--timeout=10s"}
+	code, _, problems := call(t.Context(), with(flags, "try", "job", "--ttl=100ms", "--restart-guard=100ms", "--wait=20s")...)
+	require.Zero(t, code, problems)
+	code, out, problems := call(t.Context(), with(flags, "inspect", "job")...)
+	require.Zero(t, code, problems)
+	require.Contains(t, out, "3 of 3 nodes")
+}

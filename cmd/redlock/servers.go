@@ -191,13 +191,17 @@ func (f *serverFlags) servers() ([]*node.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return serversOf(nodes), closeAll(nodes) // none was connected
+	servers, err := serversOf(nodes)
+	return servers, errors.Join(err, closeAll(nodes)) // none was connected
 }
 
-func serversOf(nodes []*pool.Node) []*node.Server {
+// serversOf returns the servers of nodes. Nodes of a cluster are refused: whoever asks would look at keys of others.
+func serversOf(nodes []*pool.Node) ([]*node.Server, error) {
 	servers := make([]*node.Server, len(nodes))
 	for i, n := range nodes {
-		servers[i] = (*node.Node)(n).Config().Server
+		if servers[i] = (*node.Node)(n).Config().Server; servers[i].Tag != "" {
+			return nil, usage("--nodes: this command is for servers and groups, and not for the nodes of a cluster")
+		}
 	}
-	return servers
+	return servers, nil
 }

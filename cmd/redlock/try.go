@@ -41,7 +41,7 @@ func (c *tryCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	var opts []redlock.Option
+	opts := []redlock.Option{redlock.TTL(c.TTL)}
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing())
 	}
@@ -50,7 +50,7 @@ func (c *tryCmd) Run(ctx context.Context, to streams) error {
 		metadata = *c.Metadata
 	}
 	return c.use(func(on *cluster) error {
-		lock, err := c.take(ctx, on.Locker, redlock.TTL(c.TTL), redlock.Metadata(metadata))
+		lock, err := c.take(ctx, on.Locker, redlock.Metadata(metadata))
 		switch {
 		case err != nil && exitCode(err) == exitTaken && !errors.Is(err, nodeerr.ErrNoExpiry):
 			return &exitError{exitTaken, fmt.Errorf("%w: \"redlock inspect %s\" shows by whom", redlock.ErrTaken, c.Name)}

@@ -46,7 +46,10 @@ func (c *webCmd) Run(ctx context.Context, to streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	servers := serversOf(cluster.nodes)
+	servers, err := serversOf(cluster.nodes)
+	if err != nil {
+		return err
+	}
 	if err := c.programFlags.check(servers); err != nil {
 		return &exitError{exitUsage, err}
 	}
