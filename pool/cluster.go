@@ -10,8 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-// parseCluster parses a URL of a cluster. The hosts are those of some of its servers, and user name and password are
-// those of all. The parameter nodes says how many nodes there are.
+// parseCluster parses a URL of a cluster. The hosts are some of its servers, and user name and password are for all of
+// them. The parameter nodes says how many nodes there are.
 func parseCluster(scheme, authority, path string) ([]*node.Server, error) {
 	u, hosts, err := splitHosts(scheme, authority, path)
 	if err != nil {

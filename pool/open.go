@@ -107,7 +107,7 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 	return nodes, nil
 }
 
-// equipAll sets how to connect to the servers of one URL, and to those that know the way to them.
+// equipAll sets how to connect to the servers of one URL, and to the servers that know the way to them.
 func (o *options) equipAll(servers []*node.Server) {
 	for _, s := range servers {
 		o.equip(s)

@@ -20,7 +20,7 @@ import (
 const (
 	// MaxNodes is how many nodes can be made of a cluster, at most.
 	MaxNodes = 16
-	// maxMasters bounds how many servers are remembered beside those that the program has named.
+	// maxMasters bounds how many servers are remembered beside the servers that the program has named.
 	maxMasters = 16
 )
 

@@ -57,7 +57,7 @@ type Server struct {
 	Network string // "tcp" or "unix"
 	Address string // host:port, or the path of the socket; with a Finder only a name for people
 	Finder  Finder // nil means that the server has this Address
-	// Tag is a hash tag that all keys of the node get, such as "{q0/3.111}", if the servers are those of a Redis Cluster.
+	// Tag is a hash tag that all keys of the node get, such as "{q0/3.111}", if its servers are a Redis Cluster.
 	// The Finder finds the server that has its slot. A server that has it no longer says so (MOVED), and is left.
 	Tag string
 	// Watched means that Sentinels watch the server. When it is cut off from them, they make another one the primary.
