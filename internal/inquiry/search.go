@@ -82,7 +82,7 @@ func (s *Search) Find(ctx context.Context, n int, ask func(ctx context.Context, 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.epoch = best.Epoch // the servers have been set up anew
+	s.epoch = best.Epoch // the servers have been set up again
 	return best.Address, nil
 }
 
