@@ -85,7 +85,7 @@ func (n *Node) cheap(err error) bool {
 		return false
 	}
 	dial := (*net.OpError)(nil)
-	return n.plain() || n.finder() == nil && errors.As(err, &dial) && dial.Op == "dial"
+	return n.plain() || n.server().Finder == nil && errors.As(err, &dial) && dial.Op == "dial"
 }
 
 // ofContext reports whether an error matches one of package context. Errors of package net match if a context ended the

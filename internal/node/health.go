@@ -94,7 +94,7 @@ func (n *Node) Unreport(r Reporter) {
 
 // healthLocked returns the health of a node that is connected.
 func (n *Node) healthLocked(now time.Time) Health {
-	h := Health{Up: true, Alone: n.conn.alone && n.config.Server != nil && n.config.Server.Watched}
+	h := Health{Up: true, Alone: n.conn.alone && n.server().Watched}
 	if why := n.guard.Quarantine(now); why != nil {
 		h.Quarantined, h.Err = true, why.Err
 		if why.Err == nil {

@@ -41,22 +41,6 @@ func (n *Node) look(ctx context.Context, c *conn) {
 	}
 }
 
-// finder returns what finds the server; nil if its address stays the same.
-func (n *Node) finder() Finder {
-	if n.config.Server == nil {
-		return nil
-	}
-	return n.config.Server.Finder
-}
-
-// tag returns the hash tag of the node, or "".
-func (n *Node) tag() string {
-	if n.config.Server == nil {
-		return ""
-	}
-	return n.config.Server.Tag
-}
-
 // moved takes the report of the Finder that the server is at this address now. A connection to another server ends when
 // the missing answers have arrived, and a pause ends at once.
 func (n *Node) moved(to string) {

@@ -41,7 +41,7 @@ func (n *Node) wakeLoop() {
 // loop connects, writes the queued commands, and connects again. It runs on the node's own goroutine, from the first
 // command or listener until Close.
 func (n *Node) loop() {
-	if f := n.finder(); f != nil {
+	if f := n.server().Finder; f != nil {
 		ctx, cancel := context.WithCancel(n.ctx)
 		defer cancel()
 		n.running.Go(func() { f.Follow(ctx, n.moved) })

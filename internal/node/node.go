@@ -176,6 +176,14 @@ func New(config Config) *Node {
 // Addr returns the node's name in errors and logs.
 func (n *Node) Addr() string { return n.config.Addr }
 
+// server returns how to reach the server. It is the zero value for a node of a wrapped pool.
+func (n *Node) server() Server {
+	if n.config.Server == nil {
+		return Server{}
+	}
+	return *n.config.Server
+}
+
 // Config returns the configuration that the node was made with.
 func (n *Node) Config() Config { return n.config }
 
