@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/quorumlock/quorumlock/internal/cluster"
+	"github.com/quorumlock/quorumlock/internal/hostname"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/sentinel"
 )
@@ -147,24 +147,17 @@ func hostPort(u *url.URL) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(port)), nil
 }
 
-var (
-	// hostName matches labels with dots between them. A dot at the end says that the name is complete (RFC 1034, 3.1).
-	// Names of containers may have an underscore.
-	hostName = regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?$`)
-	// zoneName matches the name or the number of a network interface.
-	zoneName = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
-)
+// zoneName matches the name or the number of a network interface.
+var zoneName = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
 
 // hostOf returns the host in a URL. Each spelling of an IP address gives the same text, and a name is in lower case.
 func hostOf(u *url.URL) (string, error) {
 	host, bracketed := u.Hostname(), strings.HasPrefix(u.Host, "[")
-	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() == bracketed && zoneName.MatchString(ip.Zone()) {
-		return ip.Unmap().String(), nil
-	}
-	name := strings.ToLower(host)
+	one, is := hostname.One(host)
+	_, zone, _ := strings.Cut(one, "%")
 	switch {
-	case !bracketed && hostName.MatchString(name):
-		return name, nil
+	case is && strings.Contains(host, ":") == bracketed && zoneName.MatchString(zone):
+		return one, nil
 	case strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII }):
 		return "", errors.New("host: a name with characters beyond ASCII must be written in punycode, which begins with xn--")
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/quorumlock/internal/hostname"
 	"github.com/quorumlock/quorumlock/internal/invalid"
 	"github.com/quorumlock/quorumlock/pool"
 )
@@ -145,9 +145,6 @@ func (s *Server) url() (string, error) {
 // escaped returns an address as it stands in a URL: the % before the zone of an IPv6 address is escaped.
 func escaped(address string) string { return strings.ReplaceAll(address, "%", "%25") }
 
-// hostName matches the names that a URL may have.
-var hostName = regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?$`)
-
 // Host returns an address in the form that package pool gives it, so that all programs call the server by one name. What is no
 // address, because only a Dial knows what it means, becomes a name of its own.
 func Host(address string) string {
@@ -157,12 +154,8 @@ func Host(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	number, wrong := strconv.ParseUint(port, 10, 16)
 	if err == nil && wrong == nil && number > 0 {
-		port = strconv.FormatUint(number, 10)
-		if ip, err := netip.ParseAddr(host); err == nil {
-			return net.JoinHostPort(ip.Unmap().String(), port)
-		}
-		if host = strings.ToLower(host); hostName.MatchString(host) {
-			return net.JoinHostPort(host, port)
+		if one, is := hostname.One(host); is {
+			return net.JoinHostPort(one, strconv.FormatUint(number, 10))
 		}
 	}
 	return "address-" + hex.EncodeToString([]byte(strings.ToLower(address))) + ":6379"
