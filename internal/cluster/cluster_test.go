@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/cluster"
+	"github.com/quorumlock/quorumlock/internal/inquiry/inquirytest"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -83,7 +84,7 @@ func TestFind_AnswersWithTheMasterOfTheSlot(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "*4\r\n"+entry(0, 13718, "10.0.0.1", "1")+entry(13720, 16383, "10.0.0.2", "2")+
 		entry(13719, 13719, "fe80::1", "3")+entry(16383, 16383, "10.0.0.4", "4"), 1)
-	require.Equal(t, "[fe80::1]:3", find(t, third(at(f.addr))))
+	require.Equal(t, "[fe80::1]:3", inquirytest.Find(t, third(inquirytest.At(f.addr))))
 	host, _, _ := strings.Cut(f.addr, ":")
 	for answer, want := range map[string]string{
 		all("host.example", "65535"): "host.example:65535",
@@ -93,7 +94,7 @@ func TestFind_AnswersWithTheMasterOfTheSlot(t *testing.T) {
 		"*1\r\n*3\r\n:0\r\n:16383\r\n*4\r\n_\r\n:4\r\n$1\r\nx\r\n%1\r\n+ip\r\n+10.0.0.1\r\n": host + ":4", // RESP3
 	} {
 		f.set(answer, 1, "ok")
-		require.Equal(t, want, find(t, third(at(f.addr))))
+		require.Equal(t, want, inquirytest.Find(t, third(inquirytest.At(f.addr))))
 	}
 }
 
@@ -125,7 +126,7 @@ func TestFind_SaysWhichServerFailsAndWhy(t *testing.T) {
 		"*2000000000\r\n":                                     "protocol",
 	} {
 		f := newFake(t, odd, 1)
-		_, err := third(at(f.addr)).Find(t.Context())
+		_, err := third(inquirytest.At(f.addr)).Find(t.Context())
 		require.ErrorContains(t, err, "cluster node "+f.addr+": ", odd)
 		if want == "protocol" {
 			require.ErrorIs(t, err, nodeerr.ErrProtocol, odd)
@@ -139,17 +140,17 @@ func TestFind_SaysWhichServerFailsAndWhy(t *testing.T) {
 func TestFind_AServerThatIsBehindOrCutOffIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	behind, ahead := newFake(t, all("former", "1"), 4), newFake(t, all("next", "2"), 5)
-	n := third(at(behind.addr, ahead.addr))
-	require.Eventually(t, func() bool { return find(t, n) == "next:2" }, bound, time.Microsecond)
+	n := third(inquirytest.At(behind.addr, ahead.addr))
+	require.Eventually(t, func() bool { return inquirytest.Find(t, n) == "next:2" }, inquirytest.Bound, time.Microsecond)
 	for range 20 {
-		require.Equal(t, "next:2", find(t, n))
+		require.Equal(t, "next:2", inquirytest.Find(t, n))
 	}
 	behind.set(all("former", "1"), 6, "fail") // it takes part in an election that it cannot win
 	for range 20 {
-		require.Equal(t, "next:2", find(t, n))
+		require.Equal(t, "next:2", inquirytest.Find(t, n))
 	}
 	ahead.set("-LOADING Redis is loading the dataset in memory\r\n", 5, "ok")
-	require.Equal(t, "former:1", find(t, n), "as the only one that answers")
+	require.Equal(t, "former:1", inquirytest.Find(t, n), "as the only one that answers")
 }
 
 // The servers that the program has named may all be gone one day.
@@ -162,20 +163,20 @@ func TestFind_AsksMastersThatTheLatestAnswerNames(t *testing.T) {
 		answer += entry(8001, 8001, fmt.Sprint("host", i), "1")
 	}
 	first := newFake(t, "*102\r\n"+answer+entry(8001, 16383, "early", "1"), 1)
-	servers := at(first.addr)
+	servers := inquirytest.At(first.addr)
 	servers[0].Username, servers[0].Password = "user", "pw"
 	n := third(servers)
-	require.Equal(t, "early:1", find(t, n))
+	require.Equal(t, "early:1", inquirytest.Find(t, n))
 	require.Len(t, n.Known(), 17)
 	first.set("-ERR gone\r\n", 1, "ok")
-	require.Equal(t, "later:1", find(t, n))
+	require.Equal(t, "later:1", inquirytest.Find(t, n))
 	require.Equal(t, []string{"AUTH user pw"}, later.logins)
 }
 
 func TestFind_WithoutAServerTheErrorNamesAll(t *testing.T) {
 	t.Parallel()
 	gone, f := testredis.Listen(t, func(c net.Conn) { _ = c.Close() }), newFake(t, "-NOPERM this user has no permissions\r\n", 1)
-	_, err := third(at(gone, f.addr)).Find(t.Context())
+	_, err := third(inquirytest.At(gone, f.addr)).Find(t.Context())
 	require.ErrorContains(t, err, gone)
 	require.ErrorContains(t, err, f.addr)
 	require.Equal(t, wire.Stays, wire.OutlookOf(err))
@@ -184,7 +185,7 @@ func TestFind_WithoutAServerTheErrorNamesAll(t *testing.T) {
 func TestFollow_EndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var following sync.WaitGroup
-	following.Go(func() { third(at("host:1")).Follow(ctx, func(string) { panic("nothing is known") }) })
+	following.Go(func() { third(inquirytest.At("host:1")).Follow(ctx, func(string) { panic("nothing is known") }) })
 	cancel()
 	following.Wait()
 }
@@ -193,17 +194,17 @@ func TestFind_FollowsASlotOfARealCluster(t *testing.T) {
 	t.Parallel()
 	c := testredis.NewCluster(t)
 	for i := range 3 {
-		n := cluster.New(at(c.Addrs()[5-i])).Node(i, 3)
-		require.Equal(t, c.Owner(n.Slot()).Addr(), find(t, n))
+		n := cluster.New(inquirytest.At(c.Addrs()[5-i])).Node(i, 3)
+		require.Equal(t, c.Owner(n.Slot()).Addr(), inquirytest.Find(t, n))
 	}
-	n := cluster.New(at(c.Addrs()...)).Node(0, 3)
+	n := cluster.New(inquirytest.At(c.Addrs()...)).Node(0, 3)
 	c.FailOver(n.Slot())
-	require.Equal(t, c.Owner(n.Slot()).Addr(), find(t, n))
+	require.Equal(t, c.Owner(n.Slot()).Addr(), inquirytest.Find(t, n))
 	c.Migrate(n.Slot(), c.Owner(16000))
-	require.Equal(t, c.Owner(16000).Addr(), find(t, n))
+	require.Equal(t, c.Owner(16000).Addr(), inquirytest.Find(t, n))
 	c.Servers()[5].Freeze()
 	c.Kill(n.Slot() + 1)
 	for range 4 { // in random order
-		require.Equal(t, c.Owner(16000).Addr(), find(t, n))
+		require.Equal(t, c.Owner(16000).Addr(), inquirytest.Find(t, n))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/inquiry/inquirytest"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/sentinel"
@@ -42,11 +43,7 @@ func (d *dialled) times(address string) int {
 
 // withGroup makes the primary of a group the server of a node.
 func withGroup(s *testredis.Sentinels, group string) option {
-	var sentinels []node.Server
-	for _, addr := range s.Addrs() {
-		sentinels = append(sentinels, node.Server{Network: "tcp", Address: addr, Dial: new(net.Dialer).DialContext})
-	}
-	return func(c *node.Config) { c.Server.Finder = sentinel.New(group, sentinels) }
+	return func(c *node.Config) { c.Server.Finder = sentinel.New(group, inquirytest.At(s.Addrs()...)) }
 }
 
 func TestGroup_TheNodeFollowsThePrimary(t *testing.T) {

@@ -3,7 +3,6 @@ package node_test
 import (
 	"errors"
 	"fmt"
-	"net"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/cluster"
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/inquiry/inquirytest"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
@@ -30,11 +30,7 @@ type slotted struct {
 // openSlotted opens the i-th of three nodes.
 func openSlotted(t *testing.T, c *testredis.Cluster, i int, opts ...option) *slotted {
 	t.Helper()
-	var servers []node.Server
-	for _, addr := range c.Addrs() {
-		servers = append(servers, node.Server{Network: "tcp", Address: addr, Dial: new(net.Dialer).DialContext})
-	}
-	s := &slotted{Cluster: c, found: cluster.New(servers).Node(i, 3), to: &dialled{addrs: map[string]int{}}}
+	s := &slotted{Cluster: c, found: cluster.New(inquirytest.At(c.Addrs()...)).Node(i, 3), to: &dialled{addrs: map[string]int{}}}
 	s.Node = open(t, "node", append(opts, withDialer(s.to.dial), patient(), func(c *node.Config) {
 		c.Server.Finder, c.Server.Tag = s.found, s.found.Tag()
 	})...)

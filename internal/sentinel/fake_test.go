@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/inquiry/inquirytest"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/sentinel"
 	"github.com/quorumlock/quorumlock/internal/testredis"
@@ -80,15 +81,15 @@ func (f *fake) watchers() int {
 func TestFind_ASentinelThatIsBehindIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	behind, ahead := newFake(t, "10.0.0.1:1", 4), newFake(t, "10.0.0.2:2", 5)
-	g := sentinel.New("group", at(behind.addr, ahead.addr))
-	require.Eventually(t, func() bool { return find(t, g) == "10.0.0.2:2" }, bound, time.Microsecond)
+	g := sentinel.New("group", inquirytest.At(behind.addr, ahead.addr))
+	require.Eventually(t, func() bool { return inquirytest.Find(t, g) == "10.0.0.2:2" }, inquirytest.Bound, time.Microsecond)
 	for range 20 {
-		require.Equal(t, "10.0.0.2:2", find(t, g))
+		require.Equal(t, "10.0.0.2:2", inquirytest.Find(t, g))
 	}
 	ahead.change("10.0.0.3:3", 2, "") // set up anew, as the only one that answers with what it knows
 	behind.change("10.0.0.3:3", 3, "")
-	require.Equal(t, "10.0.0.3:3", find(t, g))
-	require.Equal(t, "10.0.0.3:3", find(t, g))
+	require.Equal(t, "10.0.0.3:3", inquirytest.Find(t, g))
+	require.Equal(t, "10.0.0.3:3", inquirytest.Find(t, g))
 }
 
 func TestFind_SaysWhichSentinelFailsAndWhy(t *testing.T) {
@@ -113,7 +114,7 @@ func TestFind_SaysWhichSentinelFailsAndWhy(t *testing.T) {
 		}
 		f := newFake(t, "10.0.0.1:1", 1)
 		f.odd = odd
-		_, err := sentinel.New("group", at(f.addr)).Find(t.Context())
+		_, err := sentinel.New("group", inquirytest.At(f.addr)).Find(t.Context())
 		require.ErrorContains(t, err, "sentinel "+f.addr+": ", odd)
 		if want == "protocol" {
 			require.ErrorIs(t, err, nodeerr.ErrProtocol, odd)
@@ -129,7 +130,7 @@ func TestFind_WithoutASentinelTheErrorNamesAll(t *testing.T) {
 	gone := testredis.Listen(t, func(c net.Conn) { _ = c.Close() })
 	f := newFake(t, "", 0)
 	f.odd = "-NOPERM this user has no permissions\r\n"
-	_, err := sentinel.New("group", at(gone, f.addr)).Find(t.Context())
+	_, err := sentinel.New("group", inquirytest.At(gone, f.addr)).Find(t.Context())
 	require.ErrorContains(t, err, gone)
 	require.ErrorContains(t, err, f.addr)
 	require.Equal(t, wire.Stays, wire.OutlookOf(err))
@@ -140,14 +141,14 @@ func TestFind_EndsWithItsContext(t *testing.T) {
 	silent := testredis.Listen(t, func(c net.Conn) { _, _ = c.Read(make([]byte, 1)); _, _ = c.Read(make([]byte, 1<<10)) })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := sentinel.New("group", at(silent)).Find(ctx)
+	_, err := sentinel.New("group", inquirytest.At(silent)).Find(ctx)
 	require.Error(t, err)
 }
 
 func TestFollow_ReportsWhatASentinelReportsOfThisGroup(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "10.0.0.1:1", 1)
-	g := sentinel.New("group", at(f.addr))
+	g := sentinel.New("group", inquirytest.At(f.addr))
 	moves := make(chan string, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	var following sync.WaitGroup
@@ -157,7 +158,7 @@ func TestFollow_ReportsWhatASentinelReportsOfThisGroup(t *testing.T) {
 	f.change("10.0.0.3:3", 2, "group2 10.0.0.1 1 10.0.0.2 2")
 	f.change("10.0.0.4:4", 3, "group 10.0.0.1 1 10.0.0.4 4")
 	requireMoved(t, moves, "10.0.0.4:4")
-	require.Equal(t, "10.0.0.4:4", find(t, g))
+	require.Equal(t, "10.0.0.4:4", inquirytest.Find(t, g))
 
 	f.mu.Lock()
 	for _, c := range f.watching {
@@ -175,7 +176,7 @@ func requireMoved(t *testing.T, moves <-chan string, want string) {
 	select {
 	case to := <-moves:
 		require.Equal(t, want, to)
-	case <-time.After(bound):
+	case <-time.After(inquirytest.Bound):
 		t.Fatal("no report")
 	}
 }
@@ -187,9 +188,9 @@ func TestFollow_LeavesASentinelThatIsSilent(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var following sync.WaitGroup
 	for range 4 { // each begins with any of the two
-		following.Go(func() { sentinel.New("group", at(silent, f.addr)).Follow(ctx, func(string) {}) })
+		following.Go(func() { sentinel.New("group", inquirytest.At(silent, f.addr)).Follow(ctx, func(string) {}) })
 	}
-	require.Eventually(t, func() bool { return f.watchers() == 4 }, bound, time.Millisecond)
+	require.Eventually(t, func() bool { return f.watchers() == 4 }, inquirytest.Bound, time.Millisecond)
 	cancel()
 	following.Wait()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
+	"github.com/quorumlock/quorumlock/internal/inquiry/inquirytest"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/sentinel"
 	"github.com/quorumlock/quorumlock/internal/testredis"
@@ -16,12 +17,8 @@ import (
 
 // groupOf returns how to reach a group, with these sentinels.
 func groupOf(name string, sentinels ...string) *node.Server {
-	var all []node.Server
-	for _, addr := range sentinels {
-		all = append(all, node.Server{Network: "tcp", Address: addr, Dial: new(net.Dialer).DialContext})
-	}
 	s := serverAt(name + "@" + sentinels[0])
-	s.Finder, s.Watched = sentinel.New(name, all), true
+	s.Finder, s.Watched = sentinel.New(name, inquirytest.At(sentinels...)), true
 	return s
 }
 
