@@ -121,7 +121,7 @@ var behaviours = map[string]func(t *testing.T, one, other *redlock.Locker){
 	},
 }
 
-// requireBehaviours runs all behaviours on nodes that each call of open makes anew.
+// requireBehaviours runs all behaviours. Each call of open makes other nodes.
 func requireBehaviours(t *testing.T, open func() []*pool.Node) {
 	t.Helper()
 	program := func() *redlock.Locker {

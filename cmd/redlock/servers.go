@@ -195,7 +195,7 @@ func (f *serverFlags) servers() ([]*node.Server, error) {
 	return servers, errors.Join(err, closeAll(nodes)) // none was connected
 }
 
-// serversOf returns the servers of nodes. Nodes of a cluster are refused: whoever asks would look at keys of others.
+// serversOf returns the servers of nodes. Nodes of a cluster are refused: their servers have the keys of other programs too.
 func serversOf(nodes []*pool.Node) ([]*node.Server, error) {
 	servers := make([]*node.Server, len(nodes))
 	for i, n := range nodes {

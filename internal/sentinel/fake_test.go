@@ -86,7 +86,7 @@ func TestFind_ASentinelThatIsBehindIsNotBelieved(t *testing.T) {
 	for range 20 {
 		require.Equal(t, "10.0.0.2:2", inquirytest.Find(t, g))
 	}
-	ahead.change("10.0.0.3:3", 2, "") // set up anew, as the only one that answers with what it knows
+	ahead.change("10.0.0.3:3", 2, "") // the sentinels were set up again
 	behind.change("10.0.0.3:3", 3, "")
 	require.Equal(t, "10.0.0.3:3", inquirytest.Find(t, g))
 	require.Equal(t, "10.0.0.3:3", inquirytest.Find(t, g))
@@ -162,7 +162,7 @@ func TestFollow_ReportsWhatASentinelReportsOfThisGroup(t *testing.T) {
 
 	f.mu.Lock()
 	for _, c := range f.watching {
-		_ = c.Close() // it is followed anew
+		_ = c.Close() // it is followed again
 	}
 	f.mu.Unlock()
 	requireMoved(t, moves, "10.0.0.4:4")

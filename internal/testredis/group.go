@@ -60,7 +60,7 @@ func (g *Group) FailOver() {
 	})
 }
 
-// Lag has the replicas get nothing any more, until FailOverLate.
+// Lag keeps everything from the replicas, until FailOverLate.
 func (g *Group) Lag() {
 	g.sentinels.tb.Helper()
 	primary := g.Primary()

@@ -141,7 +141,7 @@ func (c *Cluster) Kill(slot int) {
 	c.takenOver(slot, next)
 }
 
-// Lag has the replica of the owner of a slot get nothing any more, until FailOverLate. It returns the replica.
+// Lag keeps everything from the replica of the owner of a slot, until FailOverLate. It returns the replica.
 func (c *Cluster) Lag(slot int) *Process {
 	c.tb.Helper()
 	replica := c.replica(slot)
