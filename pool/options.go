@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/defaults"
 	"github.com/quorumlock/quorumlock/internal/invalid"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/sealed"
@@ -47,7 +48,7 @@ func unless(bad bool, set func(*options), reason string, args ...any) Option {
 // newOptions applies options to the defaults, and checks the result.
 func newOptions(opts []Option) (*options, error) {
 	o := &options{config: node.Config{
-		Timeout: 300 * time.Millisecond, DialTimeout: 5 * time.Second, MaxOverdue: time.Second, LookEvery: 30 * time.Second,
+		Timeout: defaults.NodeTimeout, DialTimeout: 5 * time.Second, MaxOverdue: time.Second, LookEvery: 30 * time.Second,
 	}}
 	for _, opt := range opts {
 		if opt == nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/defaults"
 	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/sealed"
@@ -55,7 +56,7 @@ func newConfig(opts []Option) (config, error) {
 			},
 			Keep: engine.DefaultKeep, Clock: clock.System(),
 		},
-		lock:     request{Want: engine.Want{TTL: 10 * time.Second}, maxWait: NoLimit, maxOutage: NoLimit},
+		lock:     request{Want: engine.Want{TTL: defaults.TTL}, maxWait: NoLimit, maxOutage: NoLimit},
 		maxTTL:   24 * time.Hour,
 		maxTTLBy: "WithMaxTTL",
 	}

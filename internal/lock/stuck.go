@@ -3,11 +3,9 @@ package lock
 import (
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/defaults"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
-
-// warnAfter is how long keys without a TTL have to be unchanged before that is logged.
-const warnAfter = 10 * time.Second
 
 // warn logs once that keys without a TTL keep the calls waiting.
 func (q *queue) warn(acts []Act, wake *wakeUp) []Act {
@@ -15,7 +13,7 @@ func (q *queue) warn(acts []Act, wake *wakeUp) []Act {
 	switch {
 	case since.IsZero():
 		q.view.warned = false
-	case !q.view.warned && wake.due(since.Add(warnAfter)):
+	case !q.view.warned && wake.due(since.Add(defaults.StuckKey)):
 		stuck := &Stuck{Nodes: q.view.stuck(), Unchanged: wake.now.Sub(since)}
 		q.view.warned, acts = true, append(acts, Act{What: Warn, Stuck: stuck})
 	}
