@@ -1,6 +1,7 @@
 package promredlock_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/defaults"
 )
 
 // quickly is by how much the test runs faster than the rules are meant for: two seconds stand for a minute, and the interval of
@@ -69,10 +72,10 @@ func withoutComments(rules string) string {
 	return strings.Join(code, "")
 }
 
-// patientNodes makes the threshold of RedlockNodeSlow ten times as high. testdata/thresholds.yml has that of the file.
+// patientNodes makes the threshold of RedlockNodeSlow higher, for a machine that is busy. testdata/thresholds.yml has that of the file.
 func patientNodes(t *testing.T, rules string) string {
 	t.Helper()
-	const threshold = " 0.025\n"
+	const threshold = " 0.1\n"
 	require.Equal(t, 2, strings.Count(rules, threshold))
 	return strings.ReplaceAll(rules, threshold, " 0.25\n")
 }
@@ -172,6 +175,35 @@ func TestAlerts_AreInTheDocumentation(t *testing.T) {
 	for _, alert := range alerts {
 		require.Contains(t, string(document), "| `"+alert+"` |")
 	}
+}
+
+// A threshold that the page states is that of the rule, and it follows from the defaults of the library.
+func TestAlerts_HaveTheThresholdsOfTheDocumentationAndOfTheDefaults(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../docs/telemetry.md")
+	require.NoError(t, err)
+	rules, _ := readAlerts(t)
+	thresholds := map[string]float64{}
+	for alert, rule := range each(withoutComments(rules)) {
+		row := regexp.MustCompile("(?m)^\\| `" + alert + "` \\| ([^|]*) \\|").FindStringSubmatch(string(document))
+		require.NotNil(t, row, alert)
+		limits := regexp.MustCompile(`(?m) (>|<=) ([\d.]+)$`).FindAllStringSubmatch(rule, -1)
+		for _, limit := range limits {
+			if limit[2] == "0" || alert == "RedlockMajorityDown" {
+				continue
+			}
+			value, err := strconv.ParseFloat(limit[2], 64)
+			require.NoError(t, err)
+			require.Equal(t, value, cmp.Or(thresholds[alert], value), "%s: one threshold", alert)
+			thresholds[alert] = value
+			said := fmt.Sprintf("more than (%g %%|%g ms|%g s|%g) ?", 100*value, 1000*value, value, value)
+			require.Regexp(t, said, row[1], alert)
+		}
+	}
+	require.InDelta(t, (defaults.NodeTimeout / 3).Seconds(), thresholds["RedlockNodeSlow"], 1e-9)
+	require.InDelta(t, (defaults.TTL / 2).Seconds(), thresholds["RedlockLongWaits"], 1e-9)
+	require.Contains(t, rules, fmt.Sprintf("unchanged, for %.0f s:", defaults.StuckKey.Seconds()))
+	require.Len(t, thresholds, 8, thresholds)
 }
 
 func TestDocumentation_HasConfigurationsThatPromtoolAccepts(t *testing.T) {
