@@ -75,10 +75,7 @@ var Reasons = []struct {
 	{"no answer of Redis (`nodeerr.ErrProtocol`)", Stays, is(nodeerr.ErrProtocol)},
 	{"a server that is too old, is a Sentinel, or votes for another node already (`nodeerr.ErrOldServer`, `ErrSentinel`, `ErrSameServer`)",
 		Stays, is(nodeerr.ErrOldServer, nodeerr.ErrSentinel, nodeerr.ErrSameServer)},
-	{"TLS that fails: a certificate, a port without TLS, a handshake without an end", MayPass, func(err error) bool {
-		return errors.As(err, new(*HandshakeError)) || errors.As(err, new(*tls.CertificateVerificationError)) ||
-			errors.As(err, new(tls.AlertError)) || errors.As(err, new(tls.RecordHeaderError))
-	}},
+	{"TLS that fails: a certificate, a port without TLS, a handshake without an end", MayPass, ofTLS},
 	{"a server that hangs, whose connection broke, or whose place another has taken: `nodeerr.ErrTimeout`, `ErrBroken`, `ErrSuspended`, `ErrOverloaded`",
 		Passes, is(
 			nodeerr.ErrTimeout, nodeerr.ErrBroken, nodeerr.ErrSuspended, nodeerr.ErrOverloaded, errAnother)},
@@ -135,6 +132,14 @@ func (e *DialError) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.
 func (e *DialError) Unwrap() error { return e.Err }
+
+// ofTLS reports whether an error is about TLS. In TLS 1.3 a server tells that it refuses the certificate of a client, or the lack of
+// one, after the handshake. The error of such an alert is known by its Op.
+func ofTLS(err error) bool {
+	var op *net.OpError
+	return errors.As(err, new(*HandshakeError)) || errors.As(err, new(*tls.CertificateVerificationError)) ||
+		errors.As(err, new(tls.RecordHeaderError)) || errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error")
+}
 
 // ofNetwork reports whether an error is that of an attempt to reach a server, or a timeout. It is false for a
 // connection that was made and then reset before the greeting had ended. A port that only speaks TLS resets connections
