@@ -74,8 +74,9 @@ func answering(t *testing.T, answer func(net.Conn)) (urls []string) {
 	return urls
 }
 
-// certified starts three servers that speak TLS, and returns URLs of their ports for it, and what trusts them.
-func certified(t *testing.T) (urls []string, trusts *tls.Config) {
+// certified starts three servers that speak TLS, and returns URLs of their ports for it, and what trusts them. Clients need a
+// certificate as tls-auth-clients says.
+func certified(t *testing.T, authClients string) (urls []string, trusts *tls.Config) {
 	t.Helper()
 	donor := httptest.NewTLSServer(nil)
 	t.Cleanup(donor.Close)
@@ -94,7 +95,7 @@ func certified(t *testing.T) (urls []string, trusts *tls.Config) {
 		stopped.Stop()
 		_, port, err := net.SplitHostPort(stopped.Addr())
 		require.NoError(t, err)
-		testredis.Real(t, 1, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", private, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
+		testredis.Real(t, 1, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", private, "--tls-ca-cert-file", cert, "--tls-auth-clients", authClients)
 		urls = append(urls, "rediss://"+stopped.Addr())
 	}
 	return urls, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
@@ -102,7 +103,7 @@ func certified(t *testing.T) (urls []string, trusts *tls.Config) {
 
 func TestLock_DoesNotWaitForTLSThatFails(t *testing.T) {
 	t.Parallel()
-	urls, trusts := certified(t)
+	urls, trusts := certified(t, "no")
 	unlock(t, take(t, lockerOver(t, open(t, urls, pool.WithTLSConfig(trusts))), "name"))
 	t.Run("a certificate", func(t *testing.T) {
 		t.Parallel()
@@ -116,6 +117,19 @@ func TestLock_DoesNotWaitForTLSThatFails(t *testing.T) {
 		}
 		require.ErrorContains(t, endsAfter(t, 10*time.Second, plain, pool.WithDialTimeout(brief)), "TLS handshake: ") // Redis waits for the end of a line
 	})
+	for version, config := range map[string]*tls.Config{"1.2": {MaxVersion: tls.VersionTLS12}, "1.3": {MinVersion: tls.VersionTLS13}} {
+		t.Run("no certificate of the client, TLS "+version, func(t *testing.T) {
+			t.Parallel()
+			urls, trusts := certified(t, "yes")
+			config.RootCAs = trusts.RootCAs
+			for range 20 { // new connections: the alert and the reset of the connection race each other
+				_, err := lockerOver(t, open(t, urls, pool.WithTLSConfig(config))).TryLock(t.Context(), "name")
+				require.ErrorContains(t, err, "remote error: tls: ")
+				require.NotContains(t, err.Error(), "reset")
+			}
+			require.ErrorContains(t, endsAfter(t, 10*time.Second, urls, pool.WithTLSConfig(config)), "remote error: tls: ")
+		})
+	}
 	t.Run("plain to a TLS port", func(t *testing.T) {
 		t.Parallel()
 		var plain []string

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -168,15 +169,18 @@ func (s *Server) tls() *tls.Config {
 // Put adds a command to the next Flush.
 func (c *RESPConn) Put(words []string) { c.out = wire.AppendCommand(c.out, words) }
 
-// Flush writes the commands that were put.
+// Flush writes the commands that were put. If the server has ended the connection, Read returns what it said before
+// that, such as an alert of TLS, and then fails.
 func (c *RESPConn) Flush() error {
 	_, err := c.conn.Write(c.out)
 	if c.out = c.out[:0]; cap(c.out) > wire.MaxKept {
 		c.out = nil
 	}
-	if err != nil {
-		c.Cut() // the reader notices this
+	switch {
+	case err == nil, errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return nil
 	}
+	c.Cut() // the reader notices this
 	return err
 }
 
