@@ -19,6 +19,7 @@ cd "$work/source"
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 export CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=true'
+echo "build.sh: builds $nfpm and $cyclonedx; the first time this downloads a few hundred modules and takes minutes" >&2
 for tool in "$nfpm" "$cyclonedx"; do GOBIN=$work GOFLAGS=-trimpath go install "$tool"; done # the SBOM has a hash of its tool
 
 go build -o "$work/redlock" ./cmd/redlock # for this machine
@@ -49,7 +50,7 @@ for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do
     third_party ./cmd/redlock >"$stage/LICENSE.third-party"
     "$work/redlock" man | gzip -9n >"$stage/redlock.1.gz"
     for shell in bash zsh fish; do "$work/redlock" completion $shell >"$stage/completions/redlock.$shell"; done
-    cp -r LICENSE README.md examples/cron "$stage/"
+    cp -r LICENSE README.md packaging/redlock-web.service examples/cron "$stage/"
     rm "$stage"/cron/*.go
     find "$stage" -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
 

@@ -47,6 +47,12 @@ func TestMan_HasEveryCommandAndFlag(t *testing.T) {
 	for line := range strings.SplitSeq(out, "\n") {
 		assert.False(t, strings.HasPrefix(line, "'"), line)
 	}
+	for _, section := range []string{"NODES", "IF THE LOCK IS LOST", "SIGNALS", "FILES", "EXAMPLES", "EXIT STATUS", "ENVIRONMENT", "SEE ALSO"} {
+		assert.Equal(t, 1, strings.Count(out, "\n.SH "+section+"\n"), section)
+	}
+	for _, flag := range []string{"config", "key-prefix", "password-file", "tls-ca"} {
+		assert.Equal(t, 1, strings.Count(out, "\n.B "+roff("--"+flag)), "%s: flags of the nodes are there once", flag)
+	}
 }
 
 func TestExitCodes_AreInTheDocumentation(t *testing.T) {
