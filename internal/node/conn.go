@@ -169,8 +169,8 @@ func (s *Server) tls() *tls.Config {
 // Put adds a command to the next Flush.
 func (c *RESPConn) Put(words []string) { c.out = wire.AppendCommand(c.out, words) }
 
-// Flush writes the commands that were put. If the server has ended the connection, Read returns what it said before
-// that, such as an alert of TLS, and then fails.
+// Flush writes the commands that were put. If the server has ended the connection, Read returns the
+// last replies, or the alert of TLS, and then fails.
 func (c *RESPConn) Flush() error {
 	_, err := c.conn.Write(c.out)
 	if c.out = c.out[:0]; cap(c.out) > wire.MaxKept {
