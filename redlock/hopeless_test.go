@@ -3,13 +3,8 @@ package redlock_test
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"io"
 	"net"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -78,27 +73,16 @@ func answering(t *testing.T, answer func(net.Conn)) (urls []string) {
 // certificate as tls-auth-clients says.
 func certified(t *testing.T, authClients string) (urls []string, trusts *tls.Config) {
 	t.Helper()
-	donor := httptest.NewTLSServer(nil)
-	t.Cleanup(donor.Close)
-	key, err := x509.MarshalPKCS8PrivateKey(donor.TLS.Certificates[0].PrivateKey)
-	require.NoError(t, err)
-	dir, roots := t.TempDir(), x509.NewCertPool()
-	write := func(name, kind string, content []byte) string {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600))
-		return path
-	}
-	roots.AddCert(donor.Certificate())
-	cert, private := write("cert.pem", "CERTIFICATE", donor.Certificate().Raw), write("key.pem", "PRIVATE KEY", key)
+	args, trusts := testredis.Certificate(t, "127.0.0.1")
 	for range 3 {
 		stopped := testredis.Mini(t, 1)[0] // whose port nobody else takes
 		stopped.Stop()
 		_, port, err := net.SplitHostPort(stopped.Addr())
 		require.NoError(t, err)
-		testredis.Real(t, 1, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", private, "--tls-ca-cert-file", cert, "--tls-auth-clients", authClients)
+		testredis.Real(t, 1, append(args, "--tls-port", port, "--tls-auth-clients", authClients)...)
 		urls = append(urls, "rediss://"+stopped.Addr())
 	}
-	return urls, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	return urls, trusts
 }
 
 func TestLock_DoesNotWaitForTLSThatFails(t *testing.T) {

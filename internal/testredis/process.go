@@ -64,7 +64,7 @@ type Process struct {
 //
 // The args go to every server after its own: for example "--requirepass", "secret" (Do logs in
 // with it), or "--unixsocket", "redis.sock" (each server runs in its own Dir). The port of Addr
-// has to stay open without TLS. A first arg without dashes names the configuration file in Dir, which
+// has to stay open without TLS, unless there is "--tls-cluster": then it speaks TLS. A first arg without dashes names the configuration file in Dir, which
 // is empty at first. The server may write it, and reads it when it is started again.
 func Launch(ctx context.Context, n int, report func(error), args ...string) ([]*Process, error) {
 	path, err := Program()
@@ -80,7 +80,7 @@ func Launch(ctx context.Context, n int, report func(error), args ...string) ([]*
 	var starting sync.WaitGroup
 	for i := range processes {
 		p := &Process{program: path, args: args, report: report}
-		p.password, p.bus = password, slices.Contains(args, "--cluster-enabled")
+		p.password, p.bus, p.tls = password, slices.Contains(args, "--cluster-enabled"), slices.Contains(args, "--tls-cluster")
 		processes[i] = p
 		starting.Go(func() {
 			p.dir, failures[i] = os.MkdirTemp("", "redis") // short, as it is part of a socket's path
@@ -194,6 +194,9 @@ func (p *Process) start(ctx context.Context) error {
 	}
 	defer log.Close() // the process has its own handle
 	own := []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(p.port), "--save", "", "--appendonly", "no"}
+	if p.tls {
+		own = append(own, "--port", "0", "--tls-port", strconv.Itoa(p.port))
+	}
 	args := p.args
 	if len(args) > 0 && !strings.HasPrefix(args[0], "--") {
 		config, err := os.OpenFile(filepath.Join(p.dir, args[0]), os.O_CREATE|os.O_WRONLY, 0o600)

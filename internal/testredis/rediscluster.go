@@ -82,7 +82,7 @@ func (c *Cluster) Addrs() []string { return addrs(c.servers) }
 
 // URL returns the URL of n nodes of the cluster, without a password.
 func (c *Cluster) URL(n int) string {
-	return fmt.Sprintf("redis+cluster://%s/?nodes=%d", strings.Join(c.Addrs(), ","), n)
+	return fmt.Sprintf("%s+cluster://%s/?nodes=%d", c.servers[0].scheme(), strings.Join(c.Addrs(), ","), n)
 }
 
 // Slot returns the slot of a key.
@@ -253,9 +253,8 @@ func (c *Cluster) ask(p *Process, slot int) (slotRange, bool) {
 		r := slotRange{first: first, last: last}
 		for i, part := range parts[2:] {
 			node, _ := redis.Values(part, nil)
-			host, _ := redis.String(node[0], nil)
-			port, _ := redis.Int(node[1], nil)
-			server := at(c.servers, net.JoinHostPort(host, strconv.Itoa(port)))
+			port, _ := redis.Int(node[1], nil) // the servers may have been told to announce other hosts
+			server := at(c.servers, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 			if i == 0 {
 				r.owner = server
 			} else if server != nil {

@@ -14,12 +14,14 @@ import (
 type SentinelSetup struct {
 	Args     []string // for each server of a group, as for [Real]: with --requirepass it needs --masterauth too
 	Password string   // of the sentinels themselves
+	IPv6     bool     // all know each other by the address ::1, and name it to clients
 }
 
 // Sentinels are three sentinels that watch groups of a primary and two replicas each. They exchange news and
 // act some times faster than sentinels that were not told to, on Redis 7.0 and newer.
 type Sentinels struct {
 	tb        testing.TB
+	host      string // by which all know each other
 	processes []*Process
 	groups    map[string]*Group
 }
@@ -31,18 +33,29 @@ func NewSentinels(tb testing.TB, groups ...string) *Sentinels {
 	return SentinelSetup{}.New(tb, groups...)
 }
 
+// bind is what has processes listen on ::1 too, if they know each other by that.
+func (setup SentinelSetup) bind() []string {
+	if setup.IPv6 {
+		return []string{"--bind", "127.0.0.1", "::1"}
+	}
+	return nil
+}
+
 // New does the same as [NewSentinels] with a setup.
 func (setup SentinelSetup) New(tb testing.TB, groups ...string) *Sentinels {
 	tb.Helper()
 	// With a file of its own a server stays what the sentinels made it when it is started again.
 	args := []string{"server.conf", "--repl-diskless-sync-delay", "0", "--replica-serve-stale-data", "yes"}
-	args = append(args, setup.Args...)
+	args = append(append(args, setup.bind()...), setup.Args...)
 	servers := Real(tb, groupSize*len(groups), args...)
-	args = []string{"sentinel.conf", "--sentinel"}
+	args = append([]string{"sentinel.conf", "--sentinel"}, setup.bind()...)
 	if setup.Password != "" {
 		args = append(args, "--requirepass", setup.Password)
 	}
-	s := &Sentinels{tb: tb, processes: Real(tb, 3, args...), groups: make(map[string]*Group)}
+	s := &Sentinels{tb: tb, host: "127.0.0.1", processes: Real(tb, 3, args...), groups: make(map[string]*Group)}
+	if setup.IPv6 {
+		s.host = "::1"
+	}
 	for i, name := range groups {
 		s.groups[name] = &Group{sentinels: s, name: name, servers: servers[i*groupSize:][:groupSize:groupSize]}
 		s.groups[name].attach()
@@ -96,9 +109,9 @@ func hurry(sentinel *Process) {
 // attach makes two of the servers replicas of the first.
 func (g *Group) attach() {
 	g.sentinels.tb.Helper()
-	host, port, _ := net.SplitHostPort(g.servers[0].Addr())
+	_, port, _ := net.SplitHostPort(g.servers[0].Addr())
 	for _, p := range g.servers[1:] {
-		do(g.sentinels.tb, p, "REPLICAOF", host, port)
+		do(g.sentinels.tb, p, "REPLICAOF", g.sentinels.host, port)
 		do(g.sentinels.tb, p, "CONFIG", "REWRITE")
 	}
 	g.WaitForReplicas(g.servers[0])
@@ -107,8 +120,8 @@ func (g *Group) attach() {
 // monitor has a sentinel watch the group.
 func (g *Group) monitor(sentinel *Process) {
 	g.sentinels.tb.Helper()
-	host, port, _ := net.SplitHostPort(g.servers[0].Addr())
-	do(g.sentinels.tb, sentinel, "SENTINEL", "MONITOR", g.name, host, port, 2)
+	_, port, _ := net.SplitHostPort(g.servers[0].Addr())
+	do(g.sentinels.tb, sentinel, "SENTINEL", "MONITOR", g.name, g.sentinels.host, port, 2)
 	down := 1000
 	if IsOld(g.sentinels.tb, g.servers[0]) {
 		down = 3000 // see hurry
@@ -149,7 +162,7 @@ func (g *Group) named(sentinel *Process) *Process {
 	if err != nil || len(addr) != 2 {
 		return nil
 	}
-	return at(g.servers, net.JoinHostPort(addr[0], addr[1]))
+	return at(g.servers, net.JoinHostPort("127.0.0.1", addr[1]))
 }
 
 // addrs returns the address of each process.

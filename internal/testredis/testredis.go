@@ -180,6 +180,7 @@ type endpoint struct {
 	bus      bool             // the server is a cluster's, and takes the port + busOffset too
 	reserved []net.PacketConn // UDP ports of the same numbers: no other endpoint takes them while the server is stopped
 	password string           // empty means none
+	tls      bool             // the port speaks TLS
 }
 
 // busOffset is how far the port of the cluster bus is from that of the server.
@@ -230,15 +231,22 @@ func (e *endpoint) release() {
 // Addr returns 127.0.0.1:port. It stays the same when the server is stopped and started again.
 func (e *endpoint) Addr() string { return fmt.Sprintf("127.0.0.1:%d", e.port) }
 
-// URL returns redis://127.0.0.1:port, without a password.
-func (e *endpoint) URL() string { return "redis://" + e.Addr() }
+// URL returns redis://127.0.0.1:port, or rediss:// with TLS, without a password.
+func (e *endpoint) URL() string { return e.scheme() + "://" + e.Addr() }
+
+func (e *endpoint) scheme() string {
+	if e.tls {
+		return "rediss"
+	}
+	return "redis"
+}
 
 // Do runs one command on a connection of its own, logged in with the password of --requirepass if
 // there is one. It fails after a few seconds if the server does not answer.
 func (e *endpoint) Do(cmd string, args ...any) (any, error) {
 	const timeout = 5 * time.Second
 	c, err := redis.Dial("tcp", e.Addr(), redis.DialPassword(e.password), redis.DialConnectTimeout(timeout),
-		redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout))
+		redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout), redis.DialUseTLS(e.tls), redis.DialTLSSkipVerify(true))
 	if err != nil {
 		return nil, err
 	}
