@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	slots "github.com/quorumlock/quorumlock/internal/cluster"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -31,14 +33,65 @@ func aclLines(tb testing.TB) (lines [][]string) {
 	return lines
 }
 
+// aclClusterLines returns the same rules for the nodes of a cluster, as docs/failover.md says it.
+func aclClusterLines(tb testing.TB) (lines [][]string) {
+	tb.Helper()
+	text := string(must(os.ReadFile("../docs/failover.md"))(tb))
+	_, bullet, found := strings.Cut(text, "- **ACL rules**")
+	require.True(tb, found)
+	bullet, _, _ = strings.Cut(bullet, "\n- ")
+	bullet, _, _ = strings.Cut(bullet, "\n\n")
+	plain, tag, commands := aclLines(tb), "", []string(nil)
+	for _, quoted := range regexp.MustCompile("`[^`]+`").FindAllString(bullet, -1) {
+		for _, rule := range strings.Fields(strings.Trim(quoted, "`")) {
+			switch {
+			case rule[0] == '{':
+				tag = rule
+			case rule[0] == '+':
+				commands = append(commands, rule)
+			default:
+				require.Contains(tb, slices.Concat(plain...), strings.Replace(rule, tag, "", 1), "an example")
+			}
+		}
+	}
+	require.NotEmpty(tb, tag)
+	for _, line := range plain {
+		for i, rule := range line {
+			if rule[0] == '~' || rule[0] == '&' {
+				line[i] = rule[:1] + tag + rule[1:]
+			}
+		}
+	}
+	return append(plain, commands)
+}
+
 // restricted is a server with a user that may do what some rules say.
 type restricted struct {
 	*cluster
 	patience time.Duration // for what comes by itself
+	tag      string        // of all keys and channels: the server is a cluster, which makes one node
 }
 
 func newRestricted(t *testing.T, patience time.Duration, lines ...[]string) *restricted {
-	c := onReal(t, 1).mayLeave()
+	return &restricted{permitted(t, onReal(t, 1), lines), patience, ""}
+}
+
+// newRestrictedCluster does the same with a server that has all slots of a cluster.
+func newRestrictedCluster(t *testing.T, patience time.Duration, lines ...[]string) *restricted {
+	c := onReal(t, 1, "--cluster-enabled", "yes")
+	slot := []any{"ADDSLOTS"} // Redis 6.2 has no ADDSLOTSRANGE
+	for i := range 16384 {
+		slot = append(slot, i)
+	}
+	must(c.servers[0].Do("CLUSTER", slot...))(t)
+	eventually(t, func() bool {
+		return strings.Contains(fmt.Sprintf("%s", must(c.servers[0].Do("CLUSTER", "INFO"))(t)), "cluster_state:ok")
+	}, "the cluster is ready")
+	return &restricted{permitted(t, c, lines), patience, slots.New(nil).Node(0, 1).Tag()}
+}
+
+// permitted gives the user to a server.
+func permitted(t *testing.T, c *cluster, lines [][]string) *cluster {
 	for _, rules := range lines {
 		args := []any{"SETUSER", "locker"}
 		for _, rule := range rules {
@@ -46,15 +99,26 @@ func newRestricted(t *testing.T, patience time.Duration, lines ...[]string) *res
 		}
 		c.do(0, "ACL", args...)
 	}
-	return &restricted{c, patience}
+	return c.mayLeave()
 }
 
-func (r *restricted) url() string { return "redis://locker:secret@" + r.servers[0].Addr() }
+// key returns what the server calls a key or a channel.
+func (r *restricted) key(name string) string { return r.tag + name }
+
+func (r *restricted) url() string {
+	if r.tag != "" {
+		return "redis+cluster://locker:secret@" + r.servers[0].Addr() + "/?nodes=1"
+	}
+	return "redis://locker:secret@" + r.servers[0].Addr()
+}
+
+// open opens the server as a node of the user. A guard of 0 is none.
+func (r *restricted) open(guard time.Duration, opts ...pool.Option) []*pool.Node {
+	return openGuarded(r.tb, []string{r.url()}, guard, opts...)
+}
 
 // as makes a Locker of the user.
-func (r *restricted) as(opts ...redlock.Option) *redlock.Locker {
-	return r.over(open(r.tb, []string{r.url()}), opts...)
-}
+func (r *restricted) as(opts ...redlock.Option) *redlock.Locker { return r.over(r.open(0), opts...) }
 
 func (r *restricted) over(nodes []*pool.Node, opts ...redlock.Option) *redlock.Locker {
 	return lockerOver(r.tb, nodes, append([]redlock.Option{redlock.WithKeyPrefix("lock:")}, opts...)...)
@@ -139,7 +203,7 @@ func (r *restricted) cycle(locker *redlock.Locker) error {
 		if lock, err = locker.Attach(ctx, "cycle", token); err != nil {
 			return err
 		}
-		r.do(0, "DEL", "lock:cycle") // and an extension re-creates it
+		r.do(0, "DEL", r.key("lock:cycle")) // and an extension re-creates it
 		if err := lock.Extend(ctx, long); !errors.Is(err, redlock.ErrGone) {
 			return wants(redlock.ErrGone, err, "Extend of what the only node has forgotten")
 		}
@@ -176,7 +240,7 @@ var aclUses = map[string]func(r *restricted) error{
 	},
 
 	"healing": func(r *restricted) error {
-		r.do(0, "SET", "lock:left", "somebody's")
+		r.do(0, "SET", r.key("lock:left"), "somebody's")
 		ctx, cancel := context.WithTimeout(r.tb.Context(), 10*time.Second)
 		defer cancel()
 		_, err := r.as(redlock.WithHeal(time.Millisecond)).Lock(ctx, "left")
@@ -184,7 +248,7 @@ var aclUses = map[string]func(r *restricted) error{
 	},
 
 	"the restart guard": func(r *restricted) error {
-		locker := r.over(open(r.tb, []string{r.url()}, pool.WithRestartGuard(20*time.Millisecond)), redlock.TTL(20*time.Millisecond))
+		locker := r.over(r.open(20*time.Millisecond), redlock.TTL(20*time.Millisecond))
 		return r.soon("a vote", func() bool {
 			_, err := locker.TryLock(r.tb.Context(), "guarded")
 			return err == nil
@@ -192,7 +256,7 @@ var aclUses = map[string]func(r *restricted) error{
 	},
 
 	"the end of a connection that broke": func(r *restricted) error {
-		locker := r.over(open(r.tb, []string{r.url()}, pool.WithTimeout(brief), pool.WithDialTimeout(brief), pool.WithMaxOverdue(time.Millisecond)))
+		locker := r.over(r.open(0, pool.WithTimeout(brief), pool.WithDialTimeout(brief), pool.WithMaxOverdue(time.Millisecond)))
 		eventually(r.tb, func() bool {
 			_, err := locker.TryLock(r.tb.Context(), "before")
 			return err == nil || errors.Is(err, redlock.ErrTaken) // the answer to the first was late
@@ -212,30 +276,30 @@ var aclUses = map[string]func(r *restricted) error{
 	},
 
 	"waking": func(r *restricted) error {
-		r.foreign("lock:name", long)
+		r.foreign(r.key("lock:name"), long)
 		waiter := lockBeside(r.tb.Context(), r.as(noPolls), "name")
 		if err := r.soon("tracking", func() bool { return r.info(0, "stats", "tracking_total_keys") != "0" }); err != nil {
-			r.do(0, "DEL", "lock:name")
+			r.do(0, "DEL", r.key("lock:name"))
 			return err
 		}
-		r.do(0, "DEL", "lock:name")
+		r.do(0, "DEL", r.key("lock:name"))
 		return won(r.tb, waiter).Unlock(r.tb.Context())
 	},
 
 	"trying whether a connection is alive": func(r *restricted) error {
-		r.foreign("lock:name", long)
+		r.foreign(r.key("lock:name"), long)
 		waiter := lockBeside(r.tb.Context(), r.as(), "name")
 		err := r.soon("PING", func() bool { return r.done("ping") > 0 })
-		r.do(0, "DEL", "lock:name")
+		r.do(0, "DEL", r.key("lock:name"))
 		return errors.Join(err, won(r.tb, waiter).Unlock(r.tb.Context()))
 	},
 
 	"taking turns": func(r *restricted) error {
 		listening := func() int {
-			channels := must(redis.Strings(r.servers[0].Do("PUBSUB", "CHANNELS", "quorumlock:*")))(r.tb)
+			channels := must(redis.Strings(r.servers[0].Do("PUBSUB", "CHANNELS", r.key("quorumlock:*"))))(r.tb)
 			return len(channels)
 		}
-		nodes := open(r.tb, []string{r.url()})
+		nodes := r.open(0)
 		locker := r.over(nodes)
 		held, err := r.as().Lock(r.tb.Context(), "turns")
 		if err != nil {
@@ -267,12 +331,12 @@ var aclUses = map[string]func(r *restricted) error{
 		if err := lock.Extend(r.tb.Context(), long); err != nil {
 			return err
 		}
-		r.do(0, "SET", "{lock:number}:fence", 5) // behind, as it may be on one of several nodes
-		r.do(0, "DEL", "lock:number")
+		r.do(0, "SET", r.key("{lock:number}:fence"), 5) // behind, as it may be on one of several nodes
+		r.do(0, "DEL", r.key("lock:number"))
 		if err := lock.Unlock(r.tb.Context()); !errors.Is(err, redlock.ErrNotHeld) {
 			return wants(redlock.ErrNotHeld, err, "Unlock of what is gone")
 		}
-		if r.counter(0, "lock:number") != lock.Fence() {
+		if r.value(0, r.key("{lock:number}:fence")) != fmt.Sprint(lock.Fence()) {
 			return errors.New("the counter is not raised")
 		}
 		return r.cycle(locker)
@@ -300,7 +364,7 @@ var aclUses = map[string]func(r *restricted) error{
 				return err
 			}
 			writer := lockBeside(r.tb.Context(), r.as(), "read")
-			err = r.soon("who waits says so", func() bool { return r.do(0, "EXISTS", "{lock:read}:wanted") == int64(1) })
+			err = r.soon("who waits says so", func() bool { return r.do(0, "EXISTS", r.key("{lock:read}:wanted")) == int64(1) })
 			if err := errors.Join(err, b.Unlock(r.tb.Context()), won(r.tb, writer).Unlock(r.tb.Context())); err != nil {
 				return err
 			}
@@ -334,8 +398,11 @@ var aclUses = map[string]func(r *restricted) error{
 	},
 
 	"a database and a client name": func(r *restricted) error {
-		nodes := open(r.tb, []string{r.url() + "/1"}, pool.WithClientName("name"))
-		_, err := r.over(nodes).TryLock(r.tb.Context(), "name")
+		url := r.url() + "/1"
+		if r.tag != "" {
+			url = r.url() // a cluster has one database
+		}
+		_, err := r.over(openGuarded(r.tb, []string{url}, 0, pool.WithClientName("name"))).TryLock(r.tb.Context(), "name")
 		return err
 	},
 }
@@ -356,15 +423,24 @@ var aclNeeds = map[string]string{
 
 func TestACL_TheRulesInTheDocumentationAreEnough(t *testing.T) {
 	t.Parallel()
-	lines := aclLines(t)
-	for name, use := range aclUses {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRestricted(t, 30*time.Second, lines...)
-			require.NoError(t, use(r))
-			require.Empty(t, r.refusedTo())
-		})
-	}
+	requireEnough(t, newRestricted, aclLines(t))
+}
+
+func TestACL_TheRulesForNodesOfAClusterAreEnough(t *testing.T) {
+	t.Parallel()
+	requireEnough(t, newRestrictedCluster, aclClusterLines(t))
+}
+
+// restrict starts a server with the user.
+type restrict func(t *testing.T, patience time.Duration, lines ...[]string) *restricted
+
+func requireEnough(t *testing.T, restrict restrict, lines [][]string) {
+	t.Helper()
+	inParallel(t, aclUses, func(t *testing.T, use func(r *restricted) error) {
+		r := restrict(t, 30*time.Second, lines...)
+		require.NoError(t, use(r))
+		require.Empty(t, r.refusedTo())
+	})
 }
 
 func TestACL_EachRuleInTheDocumentationIsNeeded(t *testing.T) {
@@ -373,21 +449,42 @@ func TestACL_EachRuleInTheDocumentationIsNeeded(t *testing.T) {
 	rules := slices.Concat(lines...)[4:] // without reset, resetchannels, on and the password
 	require.Len(t, rules, len(aclNeeds)+1, "+time is in two lines")
 	for _, rule := range slices.Compact(slices.Sorted(slices.Values(rules))) {
-		t.Run(strings.NewReplacer("|", " ").Replace(rule), func(t *testing.T) {
-			t.Parallel()
-			require.Contains(t, aclNeeds, rule)
-			r := newRestricted(t, time.Second, lines[0][:4], slices.DeleteFunc(slices.Clone(rules), func(r string) bool { return r == rule }))
-			err := aclUses[aclNeeds[rule]](r)
-			require.Error(t, err, aclNeeds[rule])
-			t.Log(err)
-			command, is := strings.CutPrefix(rule, "+")
-			command = r.subcommand(command)
-			eventually(t, func() bool {
-				refused := r.refusedTo()
-				return is && slices.Contains(refused, command) || !is && len(refused) > 0
-			}, "the server has refused it: %s", rule)
-		})
+		requireNeeded(t, newRestricted, lines, rule, aclNeeds[rule])
 	}
+}
+
+// The other commands are the same.
+func TestACL_EachPatternAndCommandForNodesOfAClusterIsNeeded(t *testing.T) {
+	t.Parallel()
+	lines := aclClusterLines(t)
+	for i, rule := range slices.Concat(aclLines(t)...) {
+		if rule[0] == '~' || rule[0] == '&' {
+			requireNeeded(t, newRestrictedCluster, lines, slices.Concat(lines...)[i], aclNeeds[rule])
+		}
+	}
+	for _, command := range lines[len(lines)-1] {
+		requireNeeded(t, newRestrictedCluster, lines, command, "plain locks")
+	}
+}
+
+// requireNeeded fails the test unless the server refuses a use without one rule.
+func requireNeeded(t *testing.T, restrict restrict, lines [][]string, rule, use string) {
+	t.Helper()
+	t.Run(strings.NewReplacer("|", " ").Replace(rule), func(t *testing.T) {
+		t.Parallel()
+		require.Contains(t, aclUses, use)
+		rules := slices.DeleteFunc(slices.Concat(lines...)[4:], func(r string) bool { return r == rule })
+		r := restrict(t, time.Second, lines[0][:4], rules)
+		err := aclUses[use](r)
+		require.Error(t, err, use)
+		t.Log(err)
+		command, is := strings.CutPrefix(rule, "+")
+		command = r.subcommand(command)
+		eventually(t, func() bool {
+			refused := r.refusedTo()
+			return is && slices.Contains(refused, command) || !is && len(refused) > 0
+		}, "the server has refused it: %s", rule)
+	})
 }
 
 func TestACL_TheFirstLineInTheDocumentationIsEnoughForPlainLocks(t *testing.T) {
