@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +32,24 @@ var behaviours = map[string]func(t *testing.T, one, other *redlock.Locker){
 		eventually(t, func() bool { return redlock.Sees(other, "lock:waited") }, "the holder")
 		unlock(t, first)
 		unlock(t, won(t, waiter))
+	},
+	"one after the other": func(t *testing.T, one, other *redlock.Locker) {
+		var all sync.WaitGroup
+		for _, locker := range []*redlock.Locker{one, other} {
+			all.Go(func() {
+				for range 30 {
+					lock, err := locker.Lock(t.Context(), "contended")
+					if err == nil {
+						err = lock.Unlock(t.Context())
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
 	},
 	"a lock is handed off in the process": func(t *testing.T, one, _ *redlock.Locker) {
 		first := take(t, one, "handed")

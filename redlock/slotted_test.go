@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/redlock/election"
 )
 
 // slotted is a Redis Cluster that makes three nodes.
@@ -78,84 +76,25 @@ func (s *slotted) ours() (all []string) {
 	return all
 }
 
-func TestSlotted_DoesWhatPlainNodesDo(t *testing.T) {
+// The danger: a hash tag in a name or a prefix takes a key to another slot, or is taken for that of the node.
+func TestSlotted_NamesMayHaveHashTagsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	s := newSlotted(t, long)
-	a, b := s.locker(redlock.WithFencing()), s.locker(redlock.WithFencing())
-	plain := [2]*redlock.Locker{s.locker(redlock.WithKeyPrefix("{x}")), s.locker(redlock.WithKeyPrefix("{x}"))}
-
-	t.Run("Lock", func(t *testing.T) {
-		lock := take(t, a, "name")
-		eventually(t, func() bool { return s.holding("name", fmt.Sprintf("%s|%d", string(lock.Token()), lock.Fence())) == 3 }, "on all")
-		require.ErrorIs(t, errOf(b.TryLock(t.Context(), "name")), redlock.ErrTaken)
-		waiter := lockBeside(t.Context(), b, "name")
-		eventually(t, func() bool { return redlock.Waiting(b, "name") == 1 && redlock.Sees(b, "name") }, "it waits")
-		unlock(t, lock)
-		next := won(t, waiter) // the TTL is an hour: it was woken
-		require.Greater(t, next.Fence(), lock.Fence())
-		require.NoError(t, next.Extend(t.Context(), long/2))
-		unlock(t, next)
-	})
-	t.Run("a turn passes from hand to hand", func(t *testing.T) {
-		var all sync.WaitGroup
-		for _, locker := range []*redlock.Locker{a, b, s.locker(redlock.WithFencing())} {
-			all.Go(func() {
-				for range 30 {
-					lock, err := locker.Lock(t.Context(), "contended")
-					if err == nil {
-						err = lock.Unlock(t.Context())
-					}
-					if err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
-		}
-		all.Wait()
-	})
-	t.Run("LockAll", func(t *testing.T) {
-		for _, locker := range []*redlock.Locker{a, plain[0]} {
-			locks := all(locker.LockAll(t.Context(), []string{"a", "b", "{c}"}))(t)
-			require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "b")), redlock.ErrTaken)
-			require.NoError(t, locks.Unlock(t.Context()))
-		}
-	})
-	t.Run("Shared and Slots", func(t *testing.T) {
-		for _, share := range []redlock.LockOption{redlock.Shared(), redlock.Slots(2)} {
-			one, other := take(t, plain[0], "shared", share), take(t, plain[1], "shared", share)
-			writer := lockBeside(t.Context(), plain[1], "shared")
-			eventually(t, func() bool { return redlock.Waiting(plain[1], "{x}shared") == 1 }, "it waits")
-			unlock(t, one, other)
-			unlock(t, won(t, writer))
-		}
-	})
-	t.Run("Inspect, Watch and ForceUnlock", func(t *testing.T) {
-		states, stop := watch(t, b)
-		require.Equal(t, redlock.VerdictNobody, receive(t, states, "the first").Verdict)
-		lock := take(t, a, "name", redlock.Metadata("me"))
-		require.Equal(t, "me", only(t, becomes(t, states, redlock.VerdictHeld).Holders).Metadata)
-		eventually(t, func() bool { return only(t, inspect(t, b, "name").Holders).Nodes == 3 }, "on all")
-		removed := only(t, must(b.ForceUnlock(t.Context(), "name"))(t))
-		require.Equal(t, lock.Token(), removed.Token)
-		becomes(t, states, redlock.VerdictNobody)
-		eventually(t, func() bool { return lock.Err() != nil || lock.Unlock(t.Context()) != nil }, "it is gone")
-		stop()
-	})
-	t.Run("election", func(t *testing.T) {
-		first, second := election.New(a, "leader", redlock.Metadata("a")), election.New(b, "leader", redlock.Metadata("b"))
-		term := must(first.Campaign(t.Context()))(t)
-		require.Equal(t, "a", must(second.Leader(t.Context()))(t).Metadata)
-		next := beside(func() error {
-			term, err := second.Campaign(t.Context())
-			if err == nil {
-				err = term.Unlock(t.Context())
-			}
-			return err
-		})
-		unlock(t, term)
-		require.NoError(t, receive(t, next, "the next term"))
-	})
+	one, other := s.locker(redlock.WithKeyPrefix("{x}")), s.locker(redlock.WithKeyPrefix("{x}"))
+	for _, locker := range []*redlock.Locker{one, s.locker(redlock.WithFencing())} {
+		locks := all(locker.LockAll(t.Context(), []string{"a", "b", "{c}"}))(t)
+		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "{c}")), redlock.ErrTaken)
+		require.NoError(t, locks.Unlock(t.Context()))
+	}
+	lock := take(t, one, "{c}")
+	eventually(t, func() bool { return s.holding("{x}{c}", string(lock.Token())) == 3 }, "on all")
+	unlock(t, lock)
+	for _, share := range []redlock.LockOption{redlock.Shared(), redlock.Slots(2)} {
+		first, second := take(t, one, "shared", share), take(t, other, "shared", share)
+		writer := queue(t, t.Context(), other, "shared")
+		unlock(t, first, second)
+		unlock(t, won(t, writer))
+	}
 	eventually(t, func() bool { return len(s.ours()) == 0 }, "nothing is left")
 }
 
