@@ -133,6 +133,17 @@ func accept() (pool.Option, chan net.Conn, *string) {
 	}), conns, dialled
 }
 
+// The danger: a mistake in a function of the program ends the process.
+func TestNode_ADialerThatReturnsNothingIsTheReasonOfTheNode(t *testing.T) {
+	nothing := pool.WithDialer(func(context.Context, string, string) (net.Conn, error) { return nil, nil })
+	for _, url := range []string{"redis://host", "rediss://host", "redis+sentinel://host/group", "rediss+cluster://host/?nodes=1"} {
+		nodes, err := pool.Open([]string{url}, nothing, guarded)
+		require.NoError(t, err)
+		require.ErrorContains(t, ask(nodes[0]).Err, "the dialer returned no connection and no error", url)
+		require.NoError(t, nodes[0].Close())
+	}
+}
+
 func TestNode_ConnectsAsItsURLAndOptionsSay(t *testing.T) {
 	credentials := pool.WithCredentials(func(context.Context, string) (string, string, error) { return "vault", "secret", nil })
 	for url, want := range map[string]struct {

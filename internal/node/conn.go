@@ -87,6 +87,8 @@ func (c *conn) teaches(script *wire.Script) bool {
 var (
 	errUnasked = fmt.Errorf("%w: it came unasked", nodeerr.ErrProtocol)
 	errLast    = errors.New("nothing more is to come")
+	// errNoConnection is the error of a dialer, which may be a function of the program.
+	errNoConnection = errors.New("nodeerr: the dialer returned no connection and no error")
 )
 
 // readAll hands each reply and push to the node. It ends when the connection breaks, or when the node is closed and has
@@ -140,6 +142,9 @@ func Dial(ctx context.Context, s Server) (_ *RESPConn, login [][]string, err err
 		}
 	}
 	socket, err := s.Dial(ctx, s.Network, s.Address)
+	if socket == nil && err == nil {
+		err = errNoConnection
+	}
 	if err != nil {
 		return nil, nil, &wire.DialError{Err: AsError(err)}
 	}
