@@ -37,10 +37,12 @@
 //
 //   - OnConnect is refused. It is a function on a connection of go-redis, and may select a database or log in. Set it to nil in a
 //     copy of the options if locks do not need what it does.
-//   - RouteByLatency, RouteRandomly, ReplicaOnly and UseDisconnectedReplicas are refused: the nodes of a lock are primaries. So is a
-//     field of redis.FailoverOptions that is set and unknown here, because go-redis is newer.
-//   - The hooks of a client (AddHook), Limiter, MaxRetries, ReadTimeout, WriteTimeout and PoolTimeout have no effect: a node has its
-//     own timeout (pool.WithTimeout) and sends a command once.
+//   - RouteByLatency, RouteRandomly, ReplicaOnly and UseDisconnectedReplicas are refused: the nodes of a lock are primaries. So are
+//     the options of a client that a cluster client made to read from replicas (readOnly).
+//   - A field that is set and unknown here, because go-redis is newer, is refused.
+//   - The hooks of a client (AddHook) are no options, so nodes do not call them.
+//   - Limiter, MaxRetries, ReadTimeout, WriteTimeout and PoolTimeout have no effect: a node has its own timeout (pool.WithTimeout)
+//     and sends a command once.
 //   - The sizes of pools and buffers, the times after which connections are replaced, caching and maintenance notifications have
 //     no effect. Neither has Protocol: a node asks for RESP3, and works without.
 //   - There is nothing here for the options of a cluster and of a Ring. The nodes of a lock are independent primaries.
@@ -49,7 +51,8 @@
 // # Traps
 //
 //   - [redis.Client.Options] may be given to Open. Its Dialer is never nil: go-redis has put its own there, which ignores the
-//     context while it dials with TLS. Closing such a node may take its DialTimeout, which go-redis sets to 5 s.
+//     context while it dials with TLS. Closing such a node may take its DialTimeout, which go-redis sets to 5 s. Open refuses the
+//     options of a client that redis.NewFailoverClient made.
 //   - A StreamingCredentialsProvider announces new credentials to connections that are open. A node does not log in again with
 //     them. If the server ends the connection when the old ones expire, the node connects again at once, with the new ones. If
 //     all servers do that at the same moment, there is no majority for as long as it takes.

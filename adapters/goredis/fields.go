@@ -36,6 +36,8 @@ var fields = common.And(nodes.Decisions{
 	"ClientSideCacheConfig": nodes.NoEffect, "ClientSideCache": nodes.NoEffect, "ClientSideCacheStrategy": nodes.NoEffect,
 	"ClientSideCacheRefreshOnInvalidate": nodes.NoEffect, "ClientSideCacheCoalesceMisses": nodes.NoEffect,
 	"ClientSideCacheInvalidationBatchWindow": nodes.NoEffect,
+	"maxConcurrentDialsSet":                  nodes.NoEffect, "maxConcurrentDialsInit": nodes.NoEffect,
+	"readOnly": primaries, // of a client that reads from replicas
 })
 
 // failoverFields has what becomes of each field of the options of a group.

@@ -3,6 +3,7 @@ package goredis
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -29,14 +30,25 @@ import (
 //
 // The errors are redlock.ErrInvalid, with a text that names the options by their index and the field by its name.
 func Open(servers []*redis.Options, opts ...pool.Option) ([]*pool.Node, error) {
-	return open(servers, func(o *redis.Options) (*nodes.Server, error) {
-		s, err := newServer(*o)
-		if err != nil {
-			return nil, err
-		}
-		return s.node(), nil
-	}, opts)
+	return open(servers, newNode, opts)
 }
+
+func newNode(o *redis.Options) (*nodes.Server, error) {
+	if err := fields.Check(*o); err != nil {
+		return nil, err
+	}
+	if o.Dialer != nil && o.Addr == ofFailover {
+		return nil, fmt.Errorf("Addr %s: redis.NewFailoverClient has made these: give OpenFailover what it got", ofFailover) //nolint:staticcheck // it is the name of the field
+	}
+	s, err := newServer(*o)
+	if err != nil {
+		return nil, err
+	}
+	return s.node(), nil
+}
+
+// ofFailover is the Addr in the options of a client that redis.NewFailoverClient has made. Their Dialer asks the sentinels.
+const ofFailover = "FailoverClient"
 
 // open makes one node of each of some options, of which read makes what package nodes understands.
 func open[O any](all []*O, read func(*O) (*nodes.Server, error), opts []pool.Option) ([]*pool.Node, error) {
@@ -82,8 +94,6 @@ func newServer(o redis.Options) (*server, error) {
 
 func (s *server) check() error {
 	switch {
-	case s.OnConnect != nil:
-		return fmt.Errorf("OnConnect: %s", onConnect)
 	case s.DB < 0:
 		return fmt.Errorf("DB %d: must be a number from 0", s.DB)
 	case s.DialTimeout < 0:
@@ -147,6 +157,9 @@ func (s *server) credentials(ctx context.Context, _ string) (username, password 
 // once, and stays so: a provider may stop when nobody listens.
 func (s *server) current() (username, password string, err error) {
 	credentials, _, err := s.StreamingCredentialsProvider.Subscribe(&s.listener)
+	if credentials == nil && err == nil {
+		err = errors.New("StreamingCredentialsProvider returned no credentials and no error")
+	}
 	if err != nil {
 		return "", "", err
 	}

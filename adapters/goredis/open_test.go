@@ -237,6 +237,28 @@ func TestOpen_AnErrorOfTheProviderIsTheReasonOfTheNode(t *testing.T) {
 	require.ErrorContains(t, err, "localhost:6379")
 }
 
+// mute is a StreamingCredentialsProvider that returns nothing.
+type mute struct{}
+
+func (mute) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
+	return nil, nil, nil
+}
+
+// The danger: a mistake in a function of the program ends the process.
+func TestOpen_AFunctionThatReturnsNothingIsTheReasonOfTheNode(t *testing.T) {
+	t.Parallel()
+	nothing := func(context.Context, string, string) (net.Conn, error) { return nil, nil }
+	for _, o := range []*redis.Options{{Dialer: nothing}, {Dialer: nothing, TLSConfig: &tls.Config{}}} {
+		_, err := open(t, o).TryLock(t.Context(), "name")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "the dialer returned no connection and no error")
+	}
+	_, err := openFailover(t, &redis.FailoverOptions{MasterName: "a", SentinelAddrs: []string{"s1:26379"}, Dialer: nothing}).TryLock(t.Context(), "name")
+	require.ErrorContains(t, err, "sentinel s1:26379: the dialer returned no connection and no error")
+	_, err = open(t, &redis.Options{StreamingCredentialsProvider: mute{}}).TryLock(t.Context(), "name")
+	require.ErrorContains(t, err, "StreamingCredentialsProvider returned no credentials and no error")
+}
+
 func TestOpen_WithoutAPasswordThereIsNoLoginAsInGoRedis(t *testing.T) {
 	t.Parallel()
 	server := testredis.Real(t, 1)[0]
@@ -331,6 +353,18 @@ func TestOpen_RefusesWhatItCannotCarryOverAndNamesIt(t *testing.T) {
 	t.Parallel()
 	good := func(addr string) *redis.Options { return &redis.Options{Addr: addr} }
 	dial := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("not to be dialled") }
+	var ofCluster *redis.Options
+	readsReplicas := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: []string{"a:1"}, RouteRandomly: true, MaxRedirects: -1, DialerRetries: 1, Dialer: dial,
+		NewClient: func(o *redis.Options) *redis.Client {
+			ofCluster = o
+			return redis.NewClient(o)
+		},
+	})
+	require.ErrorContains(t, readsReplicas.Ping(t.Context()).Err(), "not to be dialled")
+	require.NoError(t, readsReplicas.Close())
+	ofGroup := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "a", SentinelAddrs: []string{"a:1"}})
+	require.NoError(t, ofGroup.Close())
 	for name, test := range map[string]struct {
 		servers []*redis.Options
 		opts    []pool.Option
@@ -339,6 +373,8 @@ func TestOpen_RefusesWhatItCannotCarryOverAndNamesIt(t *testing.T) {
 		"nothing":      {says: []string{"no options given"}},
 		"nil":          {servers: []*redis.Options{good("a:1"), nil}, says: []string{"options 1: nil"}},
 		"a hook":       {servers: []*redis.Options{{OnConnect: func(context.Context, *redis.Conn) error { return nil }}}, says: []string{"options 0: OnConnect"}},
+		"replicas":     {servers: []*redis.Options{ofCluster}, says: []string{"options 0: readOnly: the nodes of a lock are primaries"}},
+		"a group":      {servers: []*redis.Options{good("a:1"), ofGroup.Options()}, says: []string{"options 1: Addr FailoverClient", "OpenFailover"}},
 		"a database":   {servers: []*redis.Options{{DB: -2}}, says: []string{"options 0: DB -2"}},
 		"a time":       {servers: []*redis.Options{{DialTimeout: -time.Second}}, says: []string{"options 0: DialTimeout -1s"}},
 		"a network":    {servers: []*redis.Options{{Network: "udp"}}, says: []string{`options 0: Network "udp"`}},

@@ -16,8 +16,8 @@ const (
 	NoEffect Decision = "no effect"
 )
 
-// Decisions has a decision for each field of options. A field of a struct in them has its name behind a dot. Sub-structs
-// that are decided as a whole have no such fields.
+// Decisions has a decision for each field of options, also for private fields, which the client sets. A field of a struct in
+// them has its name behind a dot. Sub-structs that are decided as a whole have no such fields.
 type Decisions map[string]Decision
 
 // And returns all decisions of both.
@@ -27,8 +27,8 @@ func (d Decisions) And(others Decisions) Decisions {
 	return all
 }
 
-// Check returns an error for the first field of a struct that is set and refused, or unknown: newer versions of the client may
-// have more fields.
+// Check returns an error for the first field of a struct that is set and refused, or exported and unknown: newer versions of
+// the client may have more fields.
 func (d Decisions) Check(options any) error { return d.check("", reflect.ValueOf(options)) }
 
 func (d Decisions) check(prefix string, options reflect.Value) error {
@@ -37,7 +37,7 @@ func (d Decisions) check(prefix string, options reflect.Value) error {
 		name, value := prefix+field.Name, options.Field(i)
 		decision, known := d[name]
 		switch {
-		case !field.IsExported(), decision == Carried, decision == NoEffect:
+		case !known && !field.IsExported(), decision == Carried, decision == NoEffect:
 		case !known && field.Type.Kind() == reflect.Struct:
 			if err := d.check(name+".", value); err != nil {
 				return err
@@ -72,11 +72,9 @@ func (d Decisions) undecided(prefix string, options reflect.Type, each func(stri
 	for i := range options.NumField() {
 		field := options.Field(i)
 		name := prefix + field.Name
-		switch {
-		case !field.IsExported():
-		case d[name] == "" && field.Type.Kind() == reflect.Struct:
+		if d[name] == "" && field.Type.Kind() == reflect.Struct {
 			d.undecided(name+".", field.Type, each)
-		default:
+		} else {
 			each(name)
 		}
 	}

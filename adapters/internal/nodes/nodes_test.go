@@ -77,19 +77,23 @@ func TestOpen_TwoGroupsOfOneNameAndOtherSentinelsAreTwo(t *testing.T) {
 type options struct {
 	Carried, Ignored, Refused int
 	Whole, Parts              struct{ In, Out error }
-	hidden                    int
+	hidden, private           int
 }
 
 func TestDecisions_AFieldThatIsSetAndRefusedOrUnknownIsAnError(t *testing.T) {
-	d := nodes.Decisions{"Carried": nodes.Carried, "Ignored": nodes.NoEffect, "Refused": "no use", "Whole": nodes.NoEffect, "Parts.In": nodes.NoEffect}
-	o := options{Carried: 1, Ignored: 1, hidden: 1}
+	d := nodes.Decisions{
+		"Carried": nodes.Carried, "Ignored": nodes.NoEffect, "Refused": "no use", "hidden": "private", "Whole": nodes.NoEffect, "Parts.In": nodes.NoEffect,
+	}
+	o := options{Carried: 1, Ignored: 1, private: 1}
 	o.Whole.Out, o.Parts.In = errors.New("set"), errors.New("set")
 	require.NoError(t, d.Check(o))
+	o.hidden = 1
+	require.EqualError(t, d.Check(o), "hidden: private")
 	o.Parts.Out = errors.New("set")
 	require.EqualError(t, d.Check(o), "Parts.Out: this version of the adapter does not know it")
-	o.Refused = o.hidden
+	o.Refused = 1
 	require.EqualError(t, d.Check(o), "Refused: no use")
-	require.Equal(t, []string{"Parts.Out"}, d.Undecided(reflect.TypeFor[options]()))
-	require.Equal(t, []string{"Parts.Out", "Gone (there is no such field)"},
+	require.Equal(t, []string{"Parts.Out", "private"}, d.Undecided(reflect.TypeFor[options]()))
+	require.Equal(t, []string{"Parts.Out", "private", "Gone (there is no such field)"},
 		d.And(nodes.Decisions{"Gone": nodes.Carried}).Undecided(reflect.TypeFor[options]()))
 }
