@@ -15,7 +15,11 @@ type Processor interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-var errPipeline = errors.New("goredis: a pipeline is no client for a fence: its replies come later")
+var (
+	errPipeline = errors.New("goredis: a pipeline is no client for a fence: its replies come later")
+	errNoReply  = errors.New("goredis: the client returned no reply and no error: " +
+		"the command is in a queue, or a hook of the client has not passed it on")
+)
 
 // Doer makes a client of go-redis what [fence.Run], [fence.Script] and [fence.Transact] write through. Transact needs a
 // [redis.Conn]: client.Conn() returns one.
@@ -23,6 +27,8 @@ var errPipeline = errors.New("goredis: a pipeline is no client for a fence: its 
 // A command is sent once, whatever the MaxRetries of the client: go-redis would otherwise send a script again when its reply is
 // late. Unless the client has ContextTimeoutEnabled, it ignores the deadline of a context, and returns after its ReadTimeout. A
 // [redis.Pipeliner] is refused: every Do returns an error, and queues nothing.
+//
+// The hooks of the client see each command. It is a redis.Cmder that is no *redis.Cmd: a hook must not assert that type.
 func Doer(client Processor) fence.DoFunc {
 	_, pipeline := client.(redis.Pipeliner)
 	return func(ctx context.Context, command string, args ...any) (any, error) {
@@ -34,8 +40,11 @@ func Doer(client Processor) fence.DoFunc {
 			return nil, err
 		}
 		reply, err := cmd.Result()
-		if errors.Is(err, redis.Nil) {
+		switch {
+		case errors.Is(err, redis.Nil):
 			return nil, nil
+		case err == nil && reply == nil: // the nil reply is the error redis.Nil
+			return nil, errNoReply
 		}
 		return reply, err
 	}

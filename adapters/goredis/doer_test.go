@@ -167,6 +167,66 @@ func TestDoer_RefusesAPipeline(t *testing.T) {
 	require.Zero(t, pipeline.Len())
 }
 
+// hook is a hook of a client that does something in the place of a command.
+type hook func(cmd redis.Cmder, next redis.ProcessHook) error
+
+func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error { return h(cmd, next) }
+}
+
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestDoer_TheHooksOfTheClientSeeEachCommand(t *testing.T) {
+	t.Parallel()
+	c := client(t, &redis.Options{Addr: testredis.Real(t, 1)[0].Addr()})
+	var seen []string
+	c.AddHook(hook(func(cmd redis.Cmder, next redis.ProcessHook) error {
+		seen = append(seen, cmd.Name())
+		return next(t.Context(), cmd)
+	}))
+	_, err := fence.Run(t.Context(), goredis.Doer(c), guard, 1, fence.Command{"SET", fence.Key("{account-7}"), "text"})
+	require.NoError(t, err)
+	reply, err := goredis.Doer(c).Do(t.Context(), "GET", "{account-7}")
+	require.NoError(t, err)
+	require.Equal(t, "text", reply)
+	require.Contains(t, seen, "get")
+	require.Subset(t, []string{"hello", "client", "evalsha", "eval", "get"}, seen)
+
+	open := errors.New("the circuit is open")
+	c.AddHook(hook(func(redis.Cmder, redis.ProcessHook) error { return open }))
+	_, err = fence.Run(t.Context(), goredis.Doer(c), guard, 2)
+	require.ErrorIs(t, err, open)
+}
+
+// The danger: a transaction watches nothing, because a hook has not passed the WATCH on.
+func TestDoer_ACommandWithoutAReplyIsAnError(t *testing.T) {
+	t.Parallel()
+	c := client(t, &redis.Options{Addr: testredis.Real(t, 1)[0].Addr()})
+	conn := c.Conn()
+	defer conn.Close()
+	conn.AddHook(hook(func(cmd redis.Cmder, next redis.ProcessHook) error {
+		if cmd.Name() == "watch" {
+			return nil
+		}
+		return next(t.Context(), cmd)
+	}))
+	_, err := fence.Transact(t.Context(), goredis.Doer(conn), guard, 1, func() error { return conn.Set(t.Context(), "a", "b", 0).Err() })
+	require.ErrorContains(t, err, "no reply and no error")
+	exists, err := c.Exists(t.Context(), "a", guard).Result()
+	require.NoError(t, err)
+	require.Zero(t, exists)
+
+	_, err = goredis.Doer(queued{c.Pipeline()}).Do(t.Context(), "GET", "a")
+	require.ErrorContains(t, err, "the command is in a queue")
+}
+
+// queued hides that it is a pipeline.
+type queued struct{ goredis.Processor }
+
 func TestDoer_ChecksTheFenceOfALock(t *testing.T) {
 	t.Parallel()
 	var options []*redis.Options
