@@ -2,7 +2,6 @@ package goredis
 
 import (
 	"fmt"
-	"net"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
@@ -28,11 +27,11 @@ func newGroup(o *redis.FailoverOptions) (*nodes.Server, error) {
 	if err := failoverFields.Check(*o); err != nil {
 		return nil, err
 	}
-	switch {
-	case o.MasterName == "":
+	if o.MasterName == "" {
 		return nil, fmt.Errorf("MasterName: must be the name that the sentinels have for the group")
-	case len(o.SentinelAddrs) == 0:
-		return nil, fmt.Errorf("SentinelAddrs: must have the address of a sentinel")
+	}
+	if err := nodes.CheckAddresses("SentinelAddrs", o.SentinelAddrs, o.Dialer != nil); err != nil {
+		return nil, err
 	}
 	s, err := newServer(redis.Options{
 		Addr: o.SentinelAddrs[0], Network: "tcp", Dialer: o.Dialer, TLSConfig: o.TLSConfig, DialTimeout: o.DialTimeout, DB: o.DB,
@@ -41,11 +40,6 @@ func newGroup(o *redis.FailoverOptions) (*nodes.Server, error) {
 	})
 	if err != nil {
 		return nil, err
-	}
-	for _, addr := range o.SentinelAddrs {
-		if _, _, err := net.SplitHostPort(addr); err != nil && o.Dialer == nil {
-			return nil, fmt.Errorf("SentinelAddrs: %w", err)
-		}
 	}
 	n := s.node()
 	n.TLS, n.Dial = nil, s.dial(s.TLSConfig)

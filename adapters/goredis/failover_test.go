@@ -173,6 +173,7 @@ func TestOpenFailover_TheDialerIsForSentinelsAndServers(t *testing.T) {
 
 func TestOpenFailover_RefusesWhatItCannotCarryOverAndNamesIt(t *testing.T) {
 	t.Parallel()
+	dial := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("not to be dialled") }
 	good := func(change func(*redis.FailoverOptions)) []*redis.FailoverOptions {
 		o := &redis.FailoverOptions{MasterName: "a", SentinelAddrs: []string{"s1:26379", "s2:26379"}}
 		change(o)
@@ -188,6 +189,8 @@ func TestOpenFailover_RefusesWhatItCannotCarryOverAndNamesIt(t *testing.T) {
 		"a name":          {groups: good(func(o *redis.FailoverOptions) { o.MasterName = "a b" }), says: `options 1: group "a b"`},
 		"no sentinel":     {groups: good(func(o *redis.FailoverOptions) { o.SentinelAddrs = nil }), says: "options 1: SentinelAddrs"},
 		"no port":         {groups: good(func(o *redis.FailoverOptions) { o.SentinelAddrs[1] = "s2" }), says: "options 1: SentinelAddrs: address s2: missing port"},
+		"no first port":   {groups: good(func(o *redis.FailoverOptions) { o.SentinelAddrs[0] = "s1" }), says: "options 1: SentinelAddrs: address s1: missing port"},
+		"no address":      {groups: good(func(o *redis.FailoverOptions) { o.SentinelAddrs, o.Dialer = []string{"s1:1", ""}, dial }), says: "options 1: SentinelAddrs: missing port in address"},
 		"a sentinel":      {groups: good(func(o *redis.FailoverOptions) { o.SentinelAddrs[1] = "S1:026379" }), says: `options 1: sentinel "S1:026379" is given twice`},
 		"twice":           {groups: good(func(o *redis.FailoverOptions) { o.MasterName = "b" }), says: `options 1: group "b" of these sentinels is that of options 0 too`},
 		"a hook":          {groups: good(func(o *redis.FailoverOptions) { o.OnConnect = func(context.Context, *redis.Conn) error { return nil } }), says: "options 1: OnConnect: "},

@@ -89,8 +89,6 @@ func (o *Option) dials() bool { return o.DialFn != nil || o.DialCtxFn != nil }
 func (o *Option) check() error {
 	watched := o.Sentinel.MasterSet != ""
 	switch {
-	case len(o.InitAddress) == 0:
-		return fmt.Errorf("InitAddress: must have an address")
 	case len(o.InitAddress) > 1 && !watched:
 		return fmt.Errorf("InitAddress: has %d addresses without a Sentinel.MasterSet, which would be those of a cluster: "+
 			"a node is one server, so each needs options of its own", len(o.InitAddress))
@@ -106,12 +104,7 @@ func (o *Option) check() error {
 	case watched && o.Sentinel.ClientName != "" && o.Sentinel.ClientName != o.ClientName:
 		return fmt.Errorf("Sentinel.ClientName %q: must be ClientName, %q, which the sentinels get too", o.Sentinel.ClientName, o.ClientName)
 	}
-	for _, address := range o.InitAddress {
-		if _, _, err := net.SplitHostPort(address); err != nil && !o.dials() {
-			return fmt.Errorf("InitAddress: %w", err)
-		}
-	}
-	return nil
+	return nodes.CheckAddresses("InitAddress", o.InitAddress, o.dials())
 }
 
 // dial returns a function that makes a connection as the client does.

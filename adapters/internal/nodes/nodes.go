@@ -86,6 +86,20 @@ func Open(servers []*Server, opts []pool.Option) ([]*pool.Node, error) {
 	return nodes, nil
 }
 
+// CheckAddresses returns an error if a field of options has no addresses, or one without a port. A function of the program
+// that dials may take any address but "".
+func CheckAddresses(field string, addresses []string, dials bool) error {
+	if len(addresses) == 0 {
+		return fmt.Errorf("%s: must have an address", field)
+	}
+	for _, address := range addresses {
+		if _, _, err := net.SplitHostPort(address); err != nil && (!dials || address == "") {
+			return fmt.Errorf("%s: %w", field, err)
+		}
+	}
+	return nil
+}
+
 // same reports whether two servers, or groups, are one.
 func (s *Server) same(other *Server) bool {
 	if s.Group.Name == "" || other.Group.Name == "" {
