@@ -2,6 +2,7 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/hex"
@@ -51,8 +52,7 @@ type Group struct {
 
 // Open makes one node for each server. The errors call a server options, with its index.
 func Open(servers []*Server, opts []pool.Option) ([]*pool.Node, error) {
-	// Options that say how to connect are none for Wrap either.
-	if _, err := pool.Wrap([]*redis.Pool{{}}, opts...); err != nil {
+	if err := checkOptions(opts); err != nil {
 		return nil, err
 	}
 	if len(servers) == 0 {
@@ -84,6 +84,12 @@ func Open(servers []*Server, opts []pool.Option) ([]*pool.Node, error) {
 		nodes[i] = all[i]
 	}
 	return nodes, nil
+}
+
+// checkOptions refuses options that say how to connect. They are none for Wrap either.
+func checkOptions(opts []pool.Option) error {
+	_, err := pool.Wrap([]*redis.Pool{{}}, opts...)
+	return err
 }
 
 // CheckAddresses returns an error if a field of options has no addresses, or one without a port. A function of the program
@@ -137,23 +143,32 @@ func (s *Server) url() (string, error) {
 		if !groupName.MatchString(s.Group.Name) {
 			return "", fmt.Errorf("group %q: a name has letters, digits and ._-", s.Group.Name)
 		}
-		hosts := make([]string, len(s.Group.Sentinels))
-		for i, address := range s.Group.Sentinels {
-			if hosts[i] = escaped(Host(address)); slices.Contains(hosts[:i], hosts[i]) {
-				return "", fmt.Errorf("sentinel %q is given twice", address)
-			}
+		hosts, err := hostsOf("sentinel", s.Group.Sentinels)
+		if err != nil {
+			return "", err
 		}
 		if s.Group.Password != "" {
 			database.Set("sentinel_user", s.Group.Username)
 			database.Set("sentinel_password", s.Group.Password)
 		}
-		return fmt.Sprintf("redis+sentinel://%s/%s?%s", strings.Join(hosts, ","), s.Group.Name, database.Encode()), nil
+		return fmt.Sprintf("redis+sentinel://%s/%s?%s", hosts, s.Group.Name, database.Encode()), nil
 	case strings.HasPrefix(s.Address, "/"):
 		return (&url.URL{Scheme: "unix", Path: s.Address, RawQuery: database.Encode()}).String(), nil
 	case s.TLS != nil:
 		scheme = "rediss"
 	}
 	return fmt.Sprintf("%s://%s?%s", scheme, escaped(Host(s.Address)), database.Encode()), nil
+}
+
+// hostsOf returns addresses as the hosts of a URL.
+func hostsOf(kind string, addresses []string) (string, error) {
+	hosts := make([]string, len(addresses))
+	for i, address := range addresses {
+		if hosts[i] = escaped(Host(address)); slices.Contains(hosts[:i], hosts[i]) {
+			return "", fmt.Errorf("%s %q is given twice", kind, address)
+		}
+	}
+	return strings.Join(hosts, ","), nil
 }
 
 // escaped returns an address as it stands in a URL: the % before the zone of an IPv6 address is escaped.
@@ -175,27 +190,33 @@ func Host(address string) string {
 	return "address-" + hex.EncodeToString([]byte(strings.ToLower(address))) + ":6379"
 }
 
+// given returns the addresses that the program has named.
+func (s *Server) given() []string {
+	if s.Group.Name != "" {
+		return s.Group.Sentinels
+	}
+	return []string{s.Address}
+}
+
 // options returns the options of package pool for the node of the server.
 func (s *Server) options(opts []pool.Option) []pool.Option {
 	all := append([]pool.Option{
 		pool.WithDialTimeout(s.DialTimeout),
 		pool.WithName(func(int) string { return s.name() }),
 	}, opts...)
-	sentinels := map[string]string{}
-	for _, address := range s.Group.Sentinels {
-		sentinels[Host(address)] = address
+	given := map[string]string{}
+	for _, address := range s.given() {
+		given[Host(address)] = address
 	}
-	own := func(address string) string { // as it was given, unless a sentinel has named it
-		if s.Group.Name == "" {
-			return s.Address
-		}
-		return address
+	own := func(address string) string { // as it was given, unless a server has named it
+		return cmp.Or(given[address], address)
 	}
 	all = append(all, pool.WithDialer(func(ctx context.Context, _, address string) (net.Conn, error) {
-		if sentinel, is := sentinels[address]; is {
-			return abruptly(s.Group.Dial(ctx, sentinel))
+		dial := s.Dial
+		if _, is := given[address]; is && s.Group.Name != "" {
+			dial = s.Group.Dial
 		}
-		return abruptly(s.Dial(ctx, own(address)))
+		return abruptly(dial(ctx, own(address)))
 	}))
 	if s.Credentials != nil {
 		all = append(all, pool.WithCredentials(func(ctx context.Context, address string) (string, string, error) {
