@@ -20,6 +20,11 @@
 //	groups := []*redis.FailoverOptions{a, b, c} // those that redis.NewFailoverClient gets
 //	nodes, err := goredis.OpenFailover(groups, pool.WithRestartGuard(time.Minute)) // above the longest TTL
 //
+// [OpenCluster] makes several nodes of one Redis Cluster, the same as the URL redis+cluster://s1,s2/?nodes=3:
+//
+//	options := &redis.ClusterOptions{Addrs: []string{"s1:6379", "s2:6379"}} // those that redis.NewClusterClient gets
+//	nodes, err := goredis.OpenCluster(options, 3, pool.WithRestartGuard(time.Minute))
+//
 // # What is carried over
 //
 //   - Network and Addr, with the defaults of go-redis: localhost:6379, and a Unix socket if Addr begins with a slash. Addr is the
@@ -32,20 +37,25 @@
 //   - DialTimeout, of which the zero value is 5 s. It also bounds the login.
 //   - Of a group MasterName, SentinelAddrs, SentinelUsername and SentinelPassword. Dialer, TLSConfig and ClientName are for the
 //     sentinels too, the providers of credentials are not. Without a ServerName the TLSConfig checks for the host that is dialled.
+//   - Of a cluster Addrs. They have host and port, without a Dialer. The Dialer gets them as they are, and the addresses that the
+//     cluster names. TLSConfig and credentials are for all servers.
 //
 // # What is not
 //
 //   - OnConnect is refused. It is a function on a connection of go-redis, and may select a database or log in. Set it to nil in a
 //     copy of the options if locks do not need what it does.
-//   - RouteByLatency, RouteRandomly, ReplicaOnly and UseDisconnectedReplicas are refused: the nodes of a lock are primaries. So are
-//     the options of a client that a cluster client made to read from replicas (readOnly).
+//   - ReadOnly, RouteByLatency, RouteRandomly, ReplicaOnly and UseDisconnectedReplicas are refused: the nodes of a lock are
+//     primaries. So are the options of a client that a cluster client made to read from replicas (readOnly).
 //   - A field that is set and unknown here, because go-redis is newer, is refused.
 //   - The hooks of a client (AddHook) are no options, so nodes do not call them.
 //   - Limiter, MaxRetries, ReadTimeout, WriteTimeout and PoolTimeout have no effect: a node has its own timeout (pool.WithTimeout)
 //     and sends a command once.
 //   - The sizes of pools and buffers, the times after which connections are replaced, caching and maintenance notifications have
 //     no effect. Neither has Protocol: a node asks for RESP3, and works without.
-//   - There is nothing here for the options of a cluster and of a Ring. The nodes of a lock are independent primaries.
+//   - ClusterSlots is refused: a node asks the servers of the cluster. So is a NewClient other than redis.NewClient, because a node
+//     has no client. MaxRedirects, DisableRoutingPolicies, ShardPicker and ClusterStateReloadInterval have no effect: the server that
+//     has lost a slot says so (MOVED), and the node asks for the next one.
+//   - There is nothing here for the options of a Ring. The nodes of a lock are independent primaries.
 //   - Sentinels that SentinelAddrs does not name are not used. go-redis asks the others for them.
 //
 // # Traps
@@ -58,7 +68,7 @@
 //     all servers do that at the same moment, there is no majority for as long as it takes.
 //   - Each node subscribes to its StreamingCredentialsProvider when it first connects, and stays subscribed after it is closed, for as
 //     long as the process lasts. It asks with the same listener for each connection, which has no effect on the subscription, as package
-//     auth of go-redis demands.
+//     auth of go-redis demands. The nodes of a cluster have one listener.
 //   - A CredentialsProvider and a StreamingCredentialsProvider get no context, so closing the node waits for them.
 //
 // # Fences

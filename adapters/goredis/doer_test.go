@@ -24,24 +24,7 @@ const guard = "{account-7}:guard"
 func cluster(t *testing.T) goredis.Processor {
 	t.Helper()
 	servers := testredis.Real(t, 2, "--cluster-enabled", "yes")
-	for i, s := range servers {
-		slots := []any{"ADDSLOTS"}
-		for slot := i; slot < 16384; slot += len(servers) {
-			slots = append(slots, slot)
-		}
-		_, err := s.Do("CLUSTER", slots...)
-		require.NoError(t, err)
-	}
-	host, port, err := net.SplitHostPort(servers[1].Addr())
-	require.NoError(t, err)
-	_, err = servers[0].Do("CLUSTER", "MEET", host, port)
-	require.NoError(t, err)
-	for _, s := range servers {
-		require.Eventually(t, func() bool {
-			info, err := s.Do("CLUSTER", "INFO")
-			return err == nil && strings.Contains(string(info.([]byte)), "cluster_state:ok")
-		}, bound, tick)
-	}
+	join(t, servers...)
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses(servers)})
 	t.Cleanup(func() { assert.NoError(t, c.Close()) })
 	return c

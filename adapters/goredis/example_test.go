@@ -87,3 +87,19 @@ func ExampleOpenFailover() {
 	// locks-b@10.0.0.1:26379
 	// locks-c@10.0.0.1:26379
 }
+
+func ExampleOpenCluster() {
+	options := &redis.ClusterOptions{Addrs: []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"}}
+	nodes, err := goredis.OpenCluster(options, 3, pool.WithRestartGuard(time.Minute))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, n := range nodes {
+		defer n.Close()
+		fmt.Println(n.Addr())
+	}
+	// Output:
+	// q0/3.111@10.0.0.1:6379
+	// q1/3.103@10.0.0.1:6379
+	// q2/3.9@10.0.0.1:6379
+}

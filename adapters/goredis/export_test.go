@@ -1,7 +1,8 @@
 package goredis
 
-// FailoverFields and Fields have what becomes of each field of the options.
+// ClusterFields, FailoverFields and Fields have what becomes of each field of the options.
 var (
+	ClusterFields  = clusterFields
 	FailoverFields = failoverFields
 	Fields         = fields
 )

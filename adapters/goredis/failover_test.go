@@ -228,11 +228,12 @@ func TestOpenFailover_NeedsARestartGuard(t *testing.T) {
 // The danger: a field that a newer go-redis has, or that was forgotten, changes which servers are used, and nobody says so.
 func TestFields_EachIsCarriedOverOrRefusedOrNamedAsOneWithoutEffect(t *testing.T) {
 	t.Parallel()
+	require.Empty(t, goredis.ClusterFields.Undecided(reflect.TypeFor[redis.ClusterOptions]()))
 	require.Empty(t, goredis.FailoverFields.Undecided(reflect.TypeFor[redis.FailoverOptions]()))
 	require.Empty(t, goredis.Fields.Undecided(reflect.TypeFor[redis.Options]()))
 	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
-	for _, fields := range []nodes.Decisions{goredis.FailoverFields, goredis.Fields} {
+	for _, fields := range []nodes.Decisions{goredis.ClusterFields, goredis.FailoverFields, goredis.Fields} {
 		for name, decision := range fields {
 			if decision != nodes.NoEffect {
 				require.Regexp(t, `\b`+name+`\b`, string(doc))

@@ -8,9 +8,9 @@ const (
 		"if locks do not need what it does"
 )
 
-// common has what becomes of the fields that the options of servers and of groups have.
+// common has what becomes of the fields that the options of servers, of groups and of clusters have.
 var common = nodes.Decisions{
-	"Dialer": nodes.Carried, "TLSConfig": nodes.Carried, "DialTimeout": nodes.Carried, "DB": nodes.Carried, "ClientName": nodes.Carried,
+	"Dialer": nodes.Carried, "TLSConfig": nodes.Carried, "DialTimeout": nodes.Carried, "ClientName": nodes.Carried,
 	"Username": nodes.Carried, "Password": nodes.Carried, "CredentialsProvider": nodes.Carried,
 	"CredentialsProviderContext": nodes.Carried, "StreamingCredentialsProvider": nodes.Carried,
 
@@ -31,7 +31,7 @@ var common = nodes.Decisions{
 
 // fields has what becomes of each field of the options of a server.
 var fields = common.And(nodes.Decisions{
-	"Network": nodes.Carried, "Addr": nodes.Carried,
+	"Network": nodes.Carried, "Addr": nodes.Carried, "DB": nodes.Carried,
 	"NodeAddress": nodes.NoEffect, "Limiter": nodes.NoEffect, "MaintNotificationsConfig": nodes.NoEffect,
 	"ClientSideCacheConfig": nodes.NoEffect, "ClientSideCache": nodes.NoEffect, "ClientSideCacheStrategy": nodes.NoEffect,
 	"ClientSideCacheRefreshOnInvalidate": nodes.NoEffect, "ClientSideCacheCoalesceMisses": nodes.NoEffect,
@@ -42,7 +42,19 @@ var fields = common.And(nodes.Decisions{
 
 // failoverFields has what becomes of each field of the options of a group.
 var failoverFields = common.And(nodes.Decisions{
-	"MasterName": nodes.Carried, "SentinelAddrs": nodes.Carried, "SentinelUsername": nodes.Carried, "SentinelPassword": nodes.Carried,
+	"MasterName": nodes.Carried, "DB": nodes.Carried, "SentinelAddrs": nodes.Carried, "SentinelUsername": nodes.Carried, "SentinelPassword": nodes.Carried,
 	"RouteByLatency": primaries, "RouteRandomly": primaries, "ReplicaOnly": primaries, "UseDisconnectedReplicas": primaries,
 	"RouteByLatencyTolerance": nodes.NoEffect,
+})
+
+// clusterFields has what becomes of each field of the options of a cluster.
+var clusterFields = common.And(nodes.Decisions{
+	"Addrs":    nodes.Carried,
+	"ReadOnly": primaries, "RouteByLatency": primaries, "RouteRandomly": primaries,
+	"RouteByLatencyTolerance": nodes.NoEffect,
+	"NewClient":               "a node has no client of go-redis; set it to nil in a copy of the options if locks do not need what it does",
+	"ClusterSlots": "a node asks the servers of the cluster for the owner of its slot; give the options of independent servers to Open, " +
+		"and those of groups that Sentinels watch to OpenFailover",
+	"MaxRedirects": nodes.NoEffect, "DisableRoutingPolicies": nodes.NoEffect, "ShardPicker": nodes.NoEffect,
+	"ClusterStateReloadInterval": nodes.NoEffect, "MaintNotificationsConfig": nodes.NoEffect,
 })

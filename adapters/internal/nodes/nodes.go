@@ -28,15 +28,16 @@ const DialTimeout = 5 * time.Second
 // Dialer makes a connection as a client does.
 type Dialer func(ctx context.Context, address string) (net.Conn, error)
 
-// Server says how a client reaches a server, or the primary of a group.
+// Server says how a client reaches a server, the primary of a group, or the servers of a cluster.
 type Server struct {
-	Address     string // of a server: the path of a socket if it begins with a slash
-	Group       Group  // if it has a name, the node is its primary
+	Address     string  // of a server: the path of a socket if it begins with a slash
+	Group       Group   // if it has a name, the node is its primary
+	Cluster     Cluster // if it has addresses, OpenCluster makes its nodes
 	Database    int
 	ClientName  string
 	TLS         *tls.Config // nil if Dial encrypts, or nobody does
 	DialTimeout time.Duration
-	// Dial connects to the server. It gets its Address as it was given, or that which a sentinel names.
+	// Dial connects to the server. It gets its address as it was given, or that which a sentinel or the cluster names.
 	Dial Dialer
 	// Credentials returns what to log in with, if it is not nil.
 	Credentials func(ctx context.Context, address string) (username, password string, err error)
@@ -116,9 +117,12 @@ func (s *Server) same(other *Server) bool {
 	})
 }
 
-// name returns the name of the node.
-func (s *Server) name() string {
-	if s.Group.Name != "" {
+// name returns the name of the node. Of a cluster it is the i-th one.
+func (s *Server) name(i int) string {
+	switch {
+	case s.Cluster.Addresses != nil:
+		return s.Cluster.name(i)
+	case s.Group.Name != "":
 		return s.Group.Name + "@" + s.Group.Sentinels[0]
 	}
 	return s.Address
@@ -177,22 +181,32 @@ func escaped(address string) string { return strings.ReplaceAll(address, "%", "%
 // Host returns an address in the form that package pool gives it, so that all programs call the server by one name. What is no
 // address, because only a Dial knows what it means, becomes a name of its own.
 func Host(address string) string {
-	if strings.HasPrefix(address, "/") {
-		return address
-	}
-	host, port, err := net.SplitHostPort(address)
-	number, wrong := strconv.ParseUint(port, 10, 16)
-	if err == nil && wrong == nil && number > 0 {
-		if one, is := hostname.One(host); is {
-			return net.JoinHostPort(one, strconv.FormatUint(number, 10))
-		}
+	if one, is := hostPort(address); is || strings.HasPrefix(address, "/") {
+		return cmp.Or(one, address)
 	}
 	return "address-" + hex.EncodeToString([]byte(strings.ToLower(address))) + ":6379"
 }
 
+// hostPort returns the one spelling of a host and a port. is is false for any other address.
+func hostPort(address string) (one string, is bool) {
+	host, port, err := net.SplitHostPort(address)
+	number, wrong := strconv.ParseUint(port, 10, 16)
+	if err != nil || wrong != nil || number == 0 {
+		return "", false
+	}
+	host, is = hostname.One(host)
+	if !is {
+		return "", false
+	}
+	return net.JoinHostPort(host, strconv.FormatUint(number, 10)), true
+}
+
 // given returns the addresses that the program has named.
 func (s *Server) given() []string {
-	if s.Group.Name != "" {
+	switch {
+	case s.Cluster.Addresses != nil:
+		return s.Cluster.Addresses
+	case s.Group.Name != "":
 		return s.Group.Sentinels
 	}
 	return []string{s.Address}
@@ -202,7 +216,7 @@ func (s *Server) given() []string {
 func (s *Server) options(opts []pool.Option) []pool.Option {
 	all := append([]pool.Option{
 		pool.WithDialTimeout(s.DialTimeout),
-		pool.WithName(func(int) string { return s.name() }),
+		pool.WithName(s.name),
 	}, opts...)
 	given := map[string]string{}
 	for _, address := range s.given() {
