@@ -21,7 +21,11 @@ const guard = "{account}:guard"
 // overRueidis adapts a client of rueidis. The arguments of commands and scripts are strings and
 // numbers.
 func overRueidis(client rueidis.CoreClient) fence.DoFunc {
+	_, shared := client.(rueidis.Client)
 	return func(ctx context.Context, command string, args ...any) (any, error) {
+		if shared && (command == "WATCH" || command == "MULTI") {
+			return nil, fmt.Errorf("%w: %s needs client.Dedicate()", fence.ErrInvalid, command)
+		}
 		words := make([]string, len(args))
 		for i, arg := range args {
 			words[i] = fmt.Sprint(arg)
@@ -104,6 +108,15 @@ func TestClients_RunCommandsAndScriptsBehindAFence(t *testing.T) {
 		c.do(t, "SET", guard, "garbage")
 		_, err = script.Run(t.Context(), c.pool, guard, 35, []string{"a"})
 		require.ErrorIs(t, err, fence.ErrGuard)
+	})
+}
+
+func TestClients_RefuseATransactionOverAPool(t *testing.T) {
+	eachClient(t, func(t *testing.T, c clients) {
+		_, err := fence.Transact(t.Context(), c.pool, guard, 33, func() error { panic("called") })
+		require.ErrorIs(t, err, fence.ErrInvalid)
+		require.Equal(t, "PONG", c.do(t, "PING"))
+		require.Nil(t, c.do(t, "GET", guard))
 	})
 }
 

@@ -103,6 +103,54 @@ func TestDoer_RunsATransactionOnOneConnection(t *testing.T) {
 	require.ErrorIs(t, err, fence.ErrConflict)
 }
 
+func TestDoer_RunsATransactionOverTheConnectionThatWatchPassesOn(t *testing.T) {
+	t.Parallel()
+	c := client(t, &redis.Options{Addr: testredis.Real(t, 1)[0].Addr()})
+	require.NoError(t, c.Watch(t.Context(), func(tx *redis.Tx) error {
+		over := goredis.Doer(struct{ *redis.Tx }{tx}) // also a type that embeds it
+		replies, err := fence.Transact(t.Context(), over, guard, 33, func() error { return tx.Set(t.Context(), "a", "first", 0).Err() })
+		require.Equal(t, []any{"OK"}, replies)
+		return err
+	}))
+	require.Equal(t, "first", c.Get(t.Context(), "a").Val())
+}
+
+// The other commands of the program would get between MULTI and EXEC, and their replies would be QUEUED.
+func TestDoer_SendsNothingOverAPoolThatNeedsOneConnection(t *testing.T) {
+	t.Parallel()
+	server := testredis.Real(t, 1)[0]
+	one := client(t, &redis.Options{Addr: server.Addr(), PoolSize: 1})
+	batches, err := one.AutoPipeline()
+	require.NoError(t, err)
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"shard": server.Addr()}})
+	universal := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{server.Addr()}})
+	t.Cleanup(func() { require.NoError(t, errors.Join(batches.Close(), ring.Close(), universal.Close())) })
+	for name, c := range map[string]goredis.Processor{
+		"pool of one": one, "auto-pipeline": batches, "ring": ring, "universal": universal, "cluster": cluster(t),
+		"embedded": struct{ *redis.Client }{one},
+	} {
+		t.Run(name, func(t *testing.T) {
+			over := goredis.Doer(c)
+			_, err := fence.Transact(t.Context(), over, guard, 33, func() error { panic("called") })
+			require.ErrorIs(t, err, fence.ErrInvalid)
+			require.NotContains(t, err.Error(), "\n")
+			require.ErrorContains(t, err, "WATCH needs one connection")
+			for _, words := range [][]any{{"multi"}, {"exec"}, {"discard"}, {"unwatch"}, {"select", 1}, {"subscribe", "channel"}} {
+				_, err := over.Do(t.Context(), words[0].(string), words[1:]...)
+				require.ErrorIs(t, err, fence.ErrInvalid)
+			}
+			_, err = fence.Run(t.Context(), over, guard, 33, fence.Command{"GET", fence.Key(guard)})
+			require.NoError(t, err)
+		})
+	}
+	stats, err := server.Do("INFO", "commandstats")
+	require.NoError(t, err)
+	require.Contains(t, string(stats.([]byte)), "cmdstat_eval")
+	for _, command := range []string{"multi", "exec", "discard", "watch", "unwatch", "select", "subscribe"} {
+		require.NotContains(t, string(stats.([]byte)), "cmdstat_"+command+":")
+	}
+}
+
 // lossy loses the reply to every script.
 type lossy struct {
 	net.Conn
@@ -147,6 +195,7 @@ func TestDoer_RefusesAPipeline(t *testing.T) {
 	pipeline := client(t, &redis.Options{}).Pipeline()
 	_, err := fence.Run(t.Context(), goredis.Doer(pipeline), guard, 1, fence.Command{"INCR", fence.Key("n")})
 	require.ErrorContains(t, err, "pipeline")
+	require.ErrorIs(t, err, fence.ErrInvalid)
 	require.Zero(t, pipeline.Len())
 }
 

@@ -40,6 +40,9 @@ func Transact(ctx context.Context, c Doer, guard string, fence uint64, queue fun
 		}
 	}()
 	if _, err := send(ctx, c, "WATCH", guard); err != nil {
+		if errors.Is(err, ErrInvalid) {
+			undo = "" // c is a pool, and has sent nothing
+		}
 		return nil, wrap(guard, err)
 	}
 	seen, err := readGuard(ctx, c, guard)
