@@ -23,9 +23,16 @@ type Storage struct {
 	options []redlock.LockOption // of each lock
 
 	mu     sync.Mutex
-	locks  map[string][]*redlock.Lock // that have not been unlocked, the oldest first
-	ending int                        // locks that are being released
-	fewer  chan struct{}              // is closed when there is one less
+	locks  map[string][]*held // that have not been unlocked, the oldest first
+	ending int                // locks that are being released
+	fewer  chan struct{}      // is closed when there is one less
+}
+
+// held is what one call of Unlock is for.
+type held struct {
+	lock     *redlock.Lock   // RenewLockLease puts another into the place of one that was lost; guarded by Storage.mu
+	unlocked context.Context // ends with Unlock
+	unlock   context.CancelFunc
 }
 
 var (
@@ -52,7 +59,7 @@ func New(storage certmagic.Storage, locker *redlock.Locker, opts ...redlock.Lock
 		return nil, fmt.Errorf("certmagiclock: %w", err)
 	}
 	return &Storage{
-		Storage: storage, locker: locker, options: opts, locks: map[string][]*redlock.Lock{}, fewer: make(chan struct{}),
+		Storage: storage, locker: locker, options: opts, locks: map[string][]*held{}, fewer: make(chan struct{}),
 	}, nil
 }
 
@@ -109,41 +116,54 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
-// Unlock releases the lock of a name. An error means that the lock was lost before (redlock.ErrLost), or
-// that nobody knows, as too few servers answered (ErrNoQuorum): then it is free when its TTL ends at the latest. Whatever the
-// error, the lock is over, and another Unlock is for another lock. Without a Lock the error is ErrNotHeld.
+// Unlock releases the lock of a name. An error means that the lock was lost before (redlock.ErrLost). A release that too few servers
+// confirmed is no error: the lock was held until then, and is free when its TTL ends at the latest. Whatever the error, the lock is
+// over, and another Unlock is for another lock. A RenewLockLease that waits ends. Without a Lock the error is ErrNotHeld.
 //
 // certmagic does not say whose lock it means. So, if a lock was lost and its name was locked again in this Storage before Unlock,
 // the first Unlock is taken for that of the lost one. The other lock is released by the second.
 func (s *Storage) Unlock(ctx context.Context, name string) error {
 	lock := s.remove(name)
 	if lock == nil {
-		return fmt.Errorf("certmagiclock: %q is not locked here: %w", name, redlock.ErrNotHeld)
+		return notLocked(name)
 	}
 	defer s.end()
-	return lock.Unlock(ctx)
+	return hold.Release(ctx, lock)
+}
+
+func notLocked(name string) error {
+	return fmt.Errorf("certmagiclock: %q is not locked here: %w", name, redlock.ErrNotHeld)
 }
 
 // RenewLockLease returns nil if the lock of a name is held. The duration has no effect: a lock is renewed until Unlock, whatever
 // its TTL. If it is lost, RenewLockLease waits for it again, as Lock does: this is right for certmagic, which begins an attempt
-// then, and looks first whether another instance has done the work. The errors are those of Lock, and ErrNotHeld without a Lock.
+// then, and looks first whether another instance has done the work. The errors are those of Lock, and ErrNotHeld without a Lock or
+// after an Unlock meanwhile, which leaves no lock.
 //
 // As for Unlock, certmagic does not say whose lock it means: if a lock was lost and its name was locked again in this Storage before
 // Unlock, RenewLockLease confirms the later lock to both, who may work at the same time.
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
-	lock := s.last(name)
-	if lock == nil {
-		return fmt.Errorf("certmagiclock: %q is not locked here: %w", name, redlock.ErrNotHeld)
+	h, lock := s.last(name)
+	if h == nil {
+		return notLocked(name)
 	}
 	if lock.Err() == nil {
 		return nil
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(h.unlocked, cancel)()
 	again, err := s.wait(ctx, name)
-	if err != nil {
-		return fmt.Errorf("certmagiclock: %w; it was not acquired again: %w", lock.Err(), err)
+	switch {
+	case err == nil && s.replace(h, again):
+		return nil
+	case err == nil:
+		defer s.end()
+		return errors.Join(notLocked(name), hold.Release(ctx, again))
+	case h.unlocked.Err() != nil:
+		return notLocked(name)
 	}
-	s.replace(name, lock, again)
-	return nil
+	return fmt.Errorf("certmagiclock: %w; it was not acquired again: %w", lock.Err(), err)
 }
 
 // Wait returns when every lock of this Storage has been unlocked, or with ctx.Err(). It does not wait for calls of Lock that wait
@@ -167,7 +187,9 @@ func (s *Storage) Wait(ctx context.Context) error {
 func (s *Storage) add(name string, lock *redlock.Lock) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.locks[name] = append(s.locks[name], lock)
+	h := &held{lock: lock}
+	h.unlocked, h.unlock = context.WithCancel(context.Background())
+	s.locks[name] = append(s.locks[name], h)
 }
 
 // remove takes the oldest lock of a name. There is more than one if the older ones were lost.
@@ -182,7 +204,8 @@ func (s *Storage) remove(name string) *redlock.Lock {
 		delete(s.locks, name)
 	}
 	s.ending++
-	return of[0]
+	of[0].unlock()
+	return of[0].lock
 }
 
 // end takes it that a lock that was removed has been released.
@@ -194,24 +217,25 @@ func (s *Storage) end() {
 	s.fewer = make(chan struct{})
 }
 
-func (s *Storage) last(name string) *redlock.Lock {
+// last returns the newest hold of a name and its lock, or nil.
+func (s *Storage) last(name string) (*held, *redlock.Lock) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if of := s.locks[name]; len(of) > 0 {
-		return of[len(of)-1]
+		h := of[len(of)-1]
+		return h, h.lock
 	}
-	return nil
+	return nil, nil
 }
 
-// replace puts a lock into the place of one that was lost.
-func (s *Storage) replace(name string, lost, lock *redlock.Lock) {
+// replace puts a lock into the place of one that was lost. After an Unlock it returns false: the caller releases the lock, and ends.
+func (s *Storage) replace(h *held, lock *redlock.Lock) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, l := range s.locks[name] {
-		if l == lost {
-			s.locks[name][i] = lock
-			return
-		}
+	if h.unlocked.Err() != nil {
+		s.ending++
+		return false
 	}
-	s.locks[name] = append(s.locks[name], lock) // the caller has unlocked the other one meanwhile
+	h.lock = lock
+	return true
 }

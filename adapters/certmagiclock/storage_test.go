@@ -170,6 +170,21 @@ func TestUnlock_ReportsALockThatWasLost(t *testing.T) {
 	})
 }
 
+// certmagic logs an error of Unlock, and keeps the lock among those that CleanUpOwnLocks releases.
+func TestUnlock_AReleaseThatTooFewServersConfirmIsNoError(t *testing.T) {
+	instances(t, func(t *testing.T, cluster *redlocktest.Cluster, a, _ *certmagiclock.Storage) {
+		require.NoError(t, a.Lock(t.Context(), "x"))
+		cluster.Stop(0, 1)
+		require.NoError(t, a.Unlock(t.Context(), "x"))
+		require.NoError(t, a.Wait(t.Context()))
+		cluster.Start(0, 1)
+		require.NoError(t, a.Lock(t.Context(), "x"))
+		cluster.Stop(0, 1)
+		cluster.Advance(time.Minute)
+		require.ErrorIs(t, a.Unlock(t.Context(), "x"), redlock.ErrExpired)
+	})
+}
+
 // Who lost the lock does not release it under who has it now.
 func TestUnlock_TheFirstOneIsForTheLockThatWasLost(t *testing.T) {
 	instances(t, func(t *testing.T, cluster *redlocktest.Cluster, a, b *certmagiclock.Storage) {
@@ -200,6 +215,56 @@ func TestRenewLockLease_WaitsForALockThatWasLost(t *testing.T) {
 		require.NoError(t, a.Unlock(t.Context(), "x"))
 		require.True(t, try(t, b, "x"))
 		require.ErrorIs(t, a.Unlock(t.Context(), "x"), redlock.ErrNotHeld)
+	})
+}
+
+// CleanUpOwnLocks calls Unlock at any time.
+func TestRenewLockLease_EndsWithUnlockAndLeavesNoLock(t *testing.T) {
+	instances(t, func(t *testing.T, cluster *redlocktest.Cluster, a, b *certmagiclock.Storage) {
+		require.NoError(t, a.Lock(t.Context(), "x"))
+		release := cluster.Steal("x")
+		cluster.Advance(time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		renewed := make(chan error, 1)
+		go func() { renewed <- a.RenewLockLease(ctx, "x", time.Minute) }()
+		synctest.Wait()
+		require.ErrorIs(t, a.Unlock(t.Context(), "x"), redlock.ErrGone)
+		require.ErrorIs(t, <-renewed, redlock.ErrNotHeld)
+		require.NoError(t, ctx.Err(), "it ends with Unlock, and not later")
+		release()
+		require.True(t, try(t, b, "x"))
+	})
+}
+
+// The lock is handed off to RenewLockLease at the moment of Unlock.
+func TestRenewLockLease_ALockThatComesWithUnlockIsReleased(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		locker := cluster.Locker(redlock.WithLocalHandoff(time.Second))
+		var storages [2]*certmagiclock.Storage
+		for i := range storages {
+			s, err := certmagiclock.New(&certmagic.FileStorage{Path: t.TempDir()}, locker)
+			require.NoError(t, err)
+			storages[i] = s
+		}
+		a, b := storages[0], storages[1]
+		for range 50 {
+			require.NoError(t, a.Lock(t.Context(), "x"))
+			cluster.Delete("x")
+			cluster.Advance(time.Minute)
+			require.NoError(t, b.Lock(t.Context(), "x"))
+			renewed := make(chan error, 1)
+			go func() { renewed <- a.RenewLockLease(t.Context(), "x", time.Minute) }()
+			synctest.Wait()
+			require.NoError(t, b.Unlock(t.Context(), "x"))
+			require.ErrorIs(t, a.Unlock(t.Context(), "x"), redlock.ErrGone)
+			require.ErrorIs(t, <-renewed, redlock.ErrNotHeld)
+			require.NoError(t, a.Wait(t.Context()))
+			require.True(t, try(t, b, "x"))
+			require.NoError(t, b.Unlock(t.Context(), "x"))
+		}
 	})
 }
 
