@@ -43,7 +43,8 @@
 //     hang;
 //   - below the time between ticks, less that difference: otherwise the lock is still there at the next tick, which is skipped.
 //
-// A gocron.DurationJob counts from the start of its scheduler, so the instances start it up to a whole interval apart. Use
+// A gocron.DurationJob counts from the start of its scheduler, so the instances start it up to a whole interval apart. A job that starts
+// immediately (gocron.WithStartImmediately, gocron.OneTimeJobStartImmediately) runs once for each instance that is started. Use
 // gocron.CronJob, gocron.WithStartAt with a rounded time, an Elector, or an AtLeast of nearly the interval.
 //
 // If AtLeast is below the TTL of the lock, this process releases the lock when AtLeast is over. A process that exits before leaves it
@@ -73,7 +74,7 @@
 // # Losses
 //
 // A lock may be lost while the job runs: the servers cannot be reached for the TTL, or the key was deleted. Another instance may run
-// the job then. gocron does not stop the job, and drops the error of Unlock. So a job that must not run twice uses [Locker.Context],
+// the job then. This one skips it until its run has ended. gocron does not stop the job, and drops the error of Unlock. So a job that must not run twice uses [Locker.Context],
 // and [OnError] is told of the loss. A leader that loses its lock runs no further job from that moment on. A job that already
 // runs goes on, unless it uses [Elector.Context].
 //

@@ -27,7 +27,7 @@ type Locker struct {
 	atLeast time.Duration
 
 	mu   sync.Mutex
-	jobs map[string]*job // that run in this process, by name
+	jobs map[string]*job // that run in this process or are about to, by name
 	kept map[*job]struct{}
 }
 
@@ -47,20 +47,19 @@ func New(locker *redlock.Locker, opts ...Option) (*Locker, error) {
 	}
 	if o.atLeast != nil {
 		l.atLeast = *o.atLeast
-		if l.atLeast < 0 {
-			return nil, invalid.Errorf("gocronlock: AtLeast must not be below zero, and is %v", l.atLeast)
+		if l.atLeast <= 0 {
+			return nil, invalid.Errorf("gocronlock: AtLeast must be above zero, and is %v: other instances would run a tick again", l.atLeast)
 		}
-		if l.atLeast > 0 {
-			if err := check(redlock.TTL(l.atLeast)); err != nil {
-				return nil, fmt.Errorf("gocronlock: AtLeast: a lock cannot stay for %v: %w", l.atLeast, err)
-			}
+		if err := check(redlock.TTL(l.atLeast)); err != nil {
+			return nil, fmt.Errorf("gocronlock: AtLeast: a lock cannot stay for %v: %w", l.atLeast, err)
 		}
 	}
 	return l, nil
 }
 
 // Lock takes the lock of a job. gocron calls it with the name of the job, and skips the job if there is an error:
-//   - redlock.ErrTaken: another instance runs the job or has just run it, or this one still runs it;
+//   - redlock.ErrTaken: another instance runs the job or has just run it, or this one still runs it, whether or not the lock of that
+//     run is lost;
 //   - redlock.ErrNoQuorum: too few servers answer. While that is so no instance runs the job;
 //   - any other error of redlock.Locker.TryLock.
 //
@@ -68,19 +67,44 @@ func New(locker *redlock.Locker, opts ...Option) (*Locker, error) {
 // the way, so that none is seen to have the lock, it tries again for some seconds. If none has it then, OnError is told
 // redlock.ErrTaken: perhaps no instance runs the job at this tick.
 func (l *Locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
+	j := &job{locker: l, name: name}
+	if err := l.begin(j); err != nil {
+		return nil, err
+	}
 	lock, split, err := l.try(ctx, name)
+	l.mu.Lock()
+	if j.lock, j.taken = lock, time.Now(); err != nil {
+		delete(l.jobs, name)
+	}
+	l.mu.Unlock()
 	if err != nil {
 		if (split || !errors.Is(err, redlock.ErrTaken)) && ctx.Err() == nil {
 			l.options.onError(name, err)
 		}
 		return nil, err
 	}
-	j := &job{locker: l, name: name, lock: lock, taken: time.Now()}
-	l.mu.Lock()
-	l.jobs[name] = j
-	l.mu.Unlock()
 	hold.OnLoss(lock, j.lose)
 	return j, nil
+}
+
+// begin makes a run that of its name, unless an earlier one has not ended. The servers refuse that too, but not after a loss.
+func (l *Locker) begin(j *job) error {
+	l.mu.Lock()
+	earlier := l.jobs[j.name]
+	if earlier == nil {
+		l.jobs[j.name] = j
+	}
+	lost := earlier != nil && earlier.lock != nil && earlier.lock.Err() != nil
+	l.mu.Unlock()
+	if earlier == nil {
+		return nil
+	}
+	err := fmt.Errorf("gocronlock: this instance still runs the job %q: %w", j.name, redlock.ErrTaken)
+	if lost {
+		err = fmt.Errorf("%w, and its lock is lost", err)
+		l.options.onError(j.name, err)
+	}
+	return err
 }
 
 const (
@@ -126,14 +150,17 @@ func (l *Locker) split(ctx context.Context, name string, err error) bool {
 // CancelFunc frees its resources.
 func (l *Locker) Context(parent context.Context, name string) (context.Context, context.CancelFunc) {
 	l.mu.Lock()
-	j := l.jobs[name]
+	var lock *redlock.Lock
+	if j := l.jobs[name]; j != nil {
+		lock = j.lock
+	}
 	l.mu.Unlock()
-	if j == nil {
+	if lock == nil {
 		ctx, cancel := context.WithCancelCause(parent)
 		cancel(fmt.Errorf("gocronlock: the job %q does not run here: %w", name, redlock.ErrNotHeld))
 		return ctx, func() {}
 	}
-	return j.lock.Context(parent)
+	return lock.Context(parent)
 }
 
 // Wait waits until this process keeps no lock for AtLeast any more, and for ctx at most; then the error is ctx.Err(). A program that
@@ -159,7 +186,7 @@ func (l *Locker) Wait(ctx context.Context) error {
 type job struct {
 	locker   *Locker
 	name     string
-	lock     *redlock.Lock
+	lock     *redlock.Lock // nil until it is taken; guarded by locker.mu until then
 	taken    time.Time
 	once     sync.Once
 	unlocked bool          // guarded by locker.mu
@@ -176,7 +203,7 @@ func (j *job) Unlock(ctx context.Context) error {
 	l.mu.Lock()
 	again := j.unlocked
 	j.unlocked = true
-	if l.jobs[j.name] == j {
+	if !again {
 		delete(l.jobs, j.name)
 	}
 	rest := l.atLeast - time.Since(j.taken)

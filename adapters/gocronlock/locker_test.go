@@ -220,6 +220,47 @@ func TestLocker_ContextOfAJobThatDoesNotRunHereHasEnded(t *testing.T) {
 	})
 }
 
+// gocron starts a job again while it runs. The earlier run would have the context of the later one.
+func TestLocker_AJobRunsOnceInAProcessAlsoAfterALoss(t *testing.T) {
+	for name, opts := range map[string][]redlock.LockOption{"plain": nil, "re-entered": {redlock.Reentrant()}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cluster := redlocktest.New(t)
+				var errs told
+				l := newLocker(t, cluster.Locker(), errs.option(), gocronlock.LockOptions(opts...))
+				other := newLocker(t, cluster.Locker())
+				lock, err := l.Lock(t.Context(), "job")
+				require.NoError(t, err)
+				_, err = l.Lock(t.Context(), "job")
+				require.ErrorIs(t, err, redlock.ErrTaken)
+				require.Empty(t, errs.all())
+				cluster.Delete(gocronlock.NamePrefix + "job")
+				cluster.Advance(time.Minute)
+				require.Len(t, errs.all(), 1)
+
+				_, err = l.Lock(t.Context(), "job")
+				require.ErrorIs(t, err, redlock.ErrTaken)
+				require.ErrorContains(t, err, `still runs the job "job"`)
+				require.Len(t, errs.all(), 2)
+				ctx, cancel := l.Context(t.Context(), "job")
+				defer cancel()
+				require.ErrorIs(t, context.Cause(ctx), redlock.ErrGone)
+				elsewhere, err := other.Lock(t.Context(), "job")
+				require.NoError(t, err)
+				require.NoError(t, elsewhere.Unlock(t.Context()))
+
+				require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrGone)
+				cluster.Advance(time.Minute)
+				lock, err = l.Lock(t.Context(), "job")
+				require.NoError(t, err)
+				require.NoError(t, lock.Unlock(t.Context()))
+				require.NoError(t, l.Wait(t.Context()))
+				require.NoError(t, other.Wait(t.Context()))
+			})
+		})
+	}
+}
+
 // The danger: a tick that no instance runs, as each has some of the servers. The keys of those who are gone end soon.
 func TestLocker_TriesAgainWhileNobodyHasAMajority(t *testing.T) {
 	t.Parallel()
@@ -227,7 +268,7 @@ func TestLocker_TriesAgainWhileNobodyHasAMajority(t *testing.T) {
 	locker, err := redlock.Open(testredis.URLs(servers), pool.WithTimeout(10*time.Second), pool.WithDialTimeout(10*time.Second))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, locker.Close()) })
-	l := newLocker(t, locker, gocronlock.AtLeast(0))
+	l := newLocker(t, locker, gocronlock.AtLeast(10*time.Millisecond))
 	lock, err := l.Lock(t.Context(), "connects")
 	require.NoError(t, err)
 	require.NoError(t, lock.Unlock(t.Context()))
@@ -253,7 +294,7 @@ func splits(t *testing.T, cluster *redlocktest.Cluster, name string) {
 
 // The dangers: a pause in which another instance takes the lock and releases it, and a tick that runs nowhere without a word.
 func TestLocker_LooksForALockThatNobodyHasOftenerThanAtLeastAndTellsWhenItGivesUp(t *testing.T) {
-	for _, atLeast := range []time.Duration{0, 500 * time.Millisecond, time.Minute} {
+	for _, atLeast := range []time.Duration{10 * time.Millisecond, 500 * time.Millisecond, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			cluster := redlocktest.New(t, redlocktest.WithNodes(5))
 			splits(t, cluster, gocronlock.NamePrefix+"job")
@@ -307,10 +348,11 @@ func TestNew_RefusesWhatIsOutOfRange(t *testing.T) {
 	t.Parallel()
 	locker := redlocktest.New(t).Locker()
 	for text, opts := range map[string][]gocronlock.Option{
-		"nil option":                              {nil},
-		"AtLeast must not be below zero":          {gocronlock.AtLeast(-1)},
+		"nil option": {nil},
+		"AtLeast must be above zero, and is -1ns": {gocronlock.AtLeast(-1)},
+		"AtLeast must be above zero, and is 0s":   {gocronlock.AtLeast(0)},
 		"AtLeast: a lock cannot stay for 25h0m0s": {gocronlock.AtLeast(25 * time.Hour)},
-		"LockOptions":                             {gocronlock.LockOptions(redlock.MaxWait(time.Second))},
+		"LockOptions": {gocronlock.LockOptions(redlock.MaxWait(time.Second))},
 	} {
 		_, err := gocronlock.New(locker, opts...)
 		require.ErrorIs(t, err, redlock.ErrInvalid)

@@ -31,11 +31,11 @@ type options struct {
 
 // AtLeast sets for how long the lock of a job stays at least, counted from when it was taken. It is for [New]. The default is
 // 500 ms, which suits cron jobs on machines whose clocks are synchronised, but no job that runs each second on
-// busy machines: a run that is late keeps the lock at the next tick. 0 releases each lock when its job ends.
+// busy machines: a run that is late keeps the lock at the next tick.
 //
 // A lock that stays keeps the other instances from running the same tick again. So d has to be above the time by which the
 // instances start a tick apart, and well below the time from one tick to the next: see "Jobs that run twice" in the package
-// comment. d must be a TTL that the redlock.Locker accepts.
+// comment. d must be a TTL that the redlock.Locker accepts, so 0 is refused.
 func AtLeast(d time.Duration) Option { return option(func(o *options) { o.atLeast = &d }) }
 
 // OnError sets the function that is told what gocron does not report. name is that of the job, or of the Elector; compare err with
@@ -44,7 +44,7 @@ func AtLeast(d time.Duration) Option { return option(func(o *options) { o.atLeas
 //     library notices that, mostly at once;
 //   - any other error: the job has not run in this instance, or the Elector could not campaign. redlock.ErrNoQuorum means that too
 //     few servers answered; an Elector tells it every 10 s or so (redlock.MaxOutage). redlock.ErrTaken is told only if no instance was
-//     seen to have the lock of a job, so that perhaps none runs it.
+//     seen to have the lock of a job, so that perhaps none runs it, or if an earlier run here goes on without its lock.
 //
 // f may be called by several goroutines at a time, and must not block. The default writes a line at level Warn to slog.Default.
 // A nil f changes nothing.
