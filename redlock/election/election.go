@@ -47,7 +47,8 @@ func (e *Election) Campaign(ctx context.Context) (term *redlock.Lock, err error)
 }
 
 // Run campaigns, and calls lead when this process leads. The context of lead ends with the term and with ctx. When the
-// term was lost, and lead has returned, Run campaigns again.
+// term was lost, and lead has returned nil, context.Canceled or a redlock.ErrLost, Run campaigns again. Any other error
+// ends Run, which returns it with the loss.
 //
 // If lead returns while the term lasts, Run ends the term and returns the error of lead, or nil. If ctx ends, Run waits
 // for lead and returns its result, or without a term an error that matches ctx.Err(). So let lead return nil when its
@@ -61,15 +62,16 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 		return e.locker.Do(ctx, e.name, nil, e.opts...) // which refuses it
 	}
 	for {
-		// lost records that this term was lost. The error of Do does not show that, because lead may return the loss of
-		// another lock.
-		lost := false
+		// again records that this term was lost, and that lead returned for no other reason. The error of Do does not show
+		// that, because lead may return the loss of another lock.
+		again := false
 		led := func(ctx context.Context, term *redlock.Lock) error {
 			err := lead(ctx, term)
-			lost = errors.Is(term.Err(), redlock.ErrLost)
+			ended := err == nil || errors.Is(err, context.Canceled) || errors.Is(err, redlock.ErrLost)
+			again = ended && errors.Is(term.Err(), redlock.ErrLost)
 			return err
 		}
-		if err := e.locker.Do(ctx, e.name, led, e.opts...); !lost || ctx.Err() != nil {
+		if err := e.locker.Do(ctx, e.name, led, e.opts...); !again || ctx.Err() != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,6 +118,24 @@ func TestRun_ReturnsWhatTheLeaderReturns(t *testing.T) {
 		}
 		require.ErrorIs(t, candidate(cluster, "a", redlock.TTL(-1)).Run(t.Context(), func(context.Context, *redlock.Lock) error { return nil }), redlock.ErrInvalid)
 		require.ErrorIs(t, e.Run(t.Context(), nil), redlock.ErrInvalid)
+	})
+}
+
+func TestRun_ReturnsTheErrorOfTheLeaderWithTheLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		broken, times := errors.New("broken"), 0
+		err := candidate(cluster, "a").Run(t.Context(), func(ctx context.Context, term *redlock.Lock) error {
+			if times++; times < 4 {
+				defer cluster.Steal("leader")()
+				cluster.Advance(10 * time.Second)
+				<-ctx.Done()
+			}
+			return []error{nil, fmt.Errorf("query: %w", ctx.Err()), broken, errors.New("it led again")}[times-1]
+		})
+		require.ErrorIs(t, err, broken)
+		require.ErrorIs(t, err, redlock.ErrGone)
+		require.Equal(t, 3, times)
 	})
 }
 
