@@ -71,9 +71,10 @@ func join(t *testing.T, servers ...*testredis.Process) {
 
 func TestOpenCluster_TLSIsForAllServers(t *testing.T) {
 	t.Parallel()
-	server, of, _ := secured(t, "--cluster-enabled", "yes", "--tls-cluster", "yes")
+	args, trusts := testredis.Certificate(t, "127.0.0.1")
+	server := testredis.Real(t, 1, append(args, "--cluster-enabled", "yes", "--tls-cluster", "yes")...)[0]
 	join(t, server)
-	o := &redis.ClusterOptions{Addrs: []string{of.Addr}, TLSConfig: of.TLSConfig}
+	o := &redis.ClusterOptions{Addrs: []string{server.Addr()}, TLSConfig: trusts}
 	locker, _ := openCluster(t, o)
 	lock, err := locker.Lock(within(t), "name")
 	require.NoError(t, err)

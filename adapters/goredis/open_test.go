@@ -64,16 +64,15 @@ func secure(t *testing.T) (*testredis.Process, *redis.Options) {
 }
 
 // secured does the same, and returns the certificate too.
-func secured(t *testing.T, args ...string) (*testredis.Process, *redis.Options, tls.Certificate) {
+func secured(t *testing.T) (*testredis.Process, *redis.Options, tls.Certificate) {
 	t.Helper()
 	cert, certFile, keyFile := certificate(t)
 	stopped := testredis.Mini(t, 1)[0] // whose port nobody else takes
 	stopped.Stop()
 	_, port, err := net.SplitHostPort(stopped.Addr())
 	require.NoError(t, err)
-	server := testredis.Real(t, 1, append([]string{
-		"--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", keyFile, "--tls-ca-cert-file", certFile, "--tls-auth-clients", "no",
-	}, args...)...)[0]
+	server := testredis.Real(t, 1,
+		"--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", keyFile, "--tls-ca-cert-file", certFile, "--tls-auth-clients", "no")[0]
 	roots := x509.NewCertPool()
 	roots.AddCert(cert.Leaf)
 	return server, &redis.Options{Addr: stopped.Addr(), TLSConfig: &tls.Config{RootCAs: roots}}, cert
