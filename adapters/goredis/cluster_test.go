@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 
@@ -46,34 +45,11 @@ func openCluster(t *testing.T, o *redis.ClusterOptions) (*redlock.Locker, *pool.
 	return locker, nodes[0]
 }
 
-// join makes a cluster of servers.
-func join(t *testing.T, servers ...*testredis.Process) {
-	t.Helper()
-	for i, s := range servers {
-		slots := []any{"ADDSLOTS"}
-		for slot := i; slot < 16384; slot += len(servers) {
-			slots = append(slots, slot)
-		}
-		_, err := s.Do("CLUSTER", slots...)
-		require.NoError(t, err)
-	}
-	host, port, err := net.SplitHostPort(servers[len(servers)-1].Addr())
-	require.NoError(t, err)
-	_, err = servers[0].Do("CLUSTER", "MEET", host, port)
-	require.NoError(t, err)
-	for _, s := range servers {
-		require.Eventually(t, func() bool {
-			info, err := s.Do("CLUSTER", "INFO")
-			return err == nil && strings.Contains(string(info.([]byte)), "cluster_state:ok")
-		}, bound, tick)
-	}
-}
-
 func TestOpenCluster_TLSIsForAllServers(t *testing.T) {
 	t.Parallel()
 	args, trusts := testredis.Certificate(t, "127.0.0.1")
 	server := testredis.Real(t, 1, append(args, "--cluster-enabled", "yes", "--tls-cluster", "yes")...)[0]
-	join(t, server)
+	clustertest.Join(t, server)
 	o := &redis.ClusterOptions{Addrs: []string{server.Addr()}, TLSConfig: trusts}
 	locker, _ := openCluster(t, o)
 	lock, err := locker.Lock(within(t), "name")
@@ -88,7 +64,7 @@ func TestOpenCluster_TLSIsForAllServers(t *testing.T) {
 func TestOpenCluster_TheDialerIsForAllServers(t *testing.T) {
 	t.Parallel()
 	server := testredis.Real(t, 1, "--cluster-enabled", "yes")[0]
-	join(t, server)
+	clustertest.Join(t, server)
 	_, port, err := net.SplitHostPort(server.Addr())
 	require.NoError(t, err)
 	_, err = server.Do("CONFIG", "SET", "cluster-announce-ip", "10.9.9.9")

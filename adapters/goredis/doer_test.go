@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/adapters/goredis"
+	"github.com/quorumlock/quorumlock/adapters/internal/clustertest"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/fence"
@@ -24,7 +25,7 @@ const guard = "{account-7}:guard"
 func cluster(t *testing.T) goredis.Processor {
 	t.Helper()
 	servers := testredis.Real(t, 2, "--cluster-enabled", "yes")
-	join(t, servers...)
+	clustertest.Join(t, servers...)
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses(servers)})
 	t.Cleanup(func() { assert.NoError(t, c.Close()) })
 	return c

@@ -16,14 +16,19 @@
 // With a Sentinel.MasterSet the options describe a group that Sentinels watch, and a node is its primary. Each group is one
 // node, so a lock needs several. A failover may lose locks, which pool.WithRestartGuard makes up for.
 //
+// [OpenCluster] makes several nodes of one Redis Cluster, the same as the URL redis+cluster://s1,s2/?nodes=3:
+//
+//	cluster := rueidis.ClientOption{InitAddress: []string{"s1:6379", "s2:6379"}} // that which rueidis.NewClient gets
+//	nodes, err := rueidisnodes.OpenCluster(cluster, 3, pool.WithRestartGuard(time.Minute)) // above the longest TTL
+//
 // # What is carried over
 //
-//   - InitAddress: one address, or the addresses of the sentinels.
+//   - InitAddress: one address, the addresses of the sentinels, or those of some servers of a cluster.
 //   - DialCtxFn, or DialFn. It gets the address, the Dialer and the TLSConfig, and has to encrypt by itself.
 //   - Dialer, and TLSConfig. Without a ServerName that is the host that is dialled. The zero value of Dialer.Timeout is 5 s. The
 //     timeout also bounds the login.
 //   - AuthCredentialsFn, or Username and Password. The function is asked for every new connection.
-//   - SelectDB and ClientName.
+//   - SelectDB and ClientName. All but SelectDB is for all servers of a cluster.
 //   - Sentinel: MasterSet, Username, Password, Dialer and TLSConfig are for the sentinels, as in rueidis: without a
 //     Sentinel.TLSConfig they are talked to in the clear. DialCtxFn and DialFn are for the sentinels too, and so is ClientName.
 //
@@ -31,15 +36,17 @@
 //
 // A field that is refused has to have its zero value in a copy of the options.
 //
-//   - Several addresses in InitAddress are refused without a Sentinel.MasterSet: the servers of one cluster are not independent.
+//   - Open refuses several addresses in InitAddress without a Sentinel.MasterSet: the servers of one cluster are not independent.
+//   - OpenCluster refuses SelectDB, ForceSingleClient and Sentinel.MasterSet.
 //   - ReplicaOnly, SendToReplicas, ReplicaSelector, ReadNodeSelector, Standalone.ReplicaAddress and Standalone.EnableRedirect are
 //     refused: the nodes of a lock are primaries. So is OnInvalidations, because a node does not call it.
 //   - With a Sentinel.MasterSet, AuthCredentialsFn is refused, and a Sentinel.ClientName that is not ClientName.
 //   - A field that is set and unknown here, because rueidis is newer, is refused.
 //   - The sizes of pools and buffers, pipelining, retries, caching, ConnWriteTimeout and ConnLifetime have no effect. A node has its
 //     own timeout (pool.WithTimeout) and sends a command once. Neither has AlwaysRESP2: a node asks for RESP3, and works without.
-//   - ForceSingleClient and ClusterOption have no effect: a node is always one server. If that has only some of the slots of a cluster,
-//     it refuses the other keys (MOVED).
+//   - ForceSingleClient and ClusterOption have no effect: a node of Open is always one server. If that has only some of the slots of a
+//     cluster, it refuses the other keys (MOVED). A node of OpenCluster asks for the server that has its slot, and asks again when
+//     that has lost it. Without a Sentinel.MasterSet, Sentinel has no effect.
 //   - ShuffleInit and Sentinel.TopologyRefreshInterval have no effect: a node asks the sentinels in random order, and looks each 15
 //     to 30 s whether the primary is still where it was. Sentinels that InitAddress does not name are not used.
 //

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
 	"github.com/quorumlock/quorumlock/adapters/rueidisnodes"
+	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -43,4 +45,20 @@ func Example() {
 		log.Fatal(err)
 	}
 	// Output: billed
+}
+
+func ExampleOpenCluster() {
+	cluster := rueidis.ClientOption{InitAddress: []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"}}
+	nodes, err := rueidisnodes.OpenCluster(cluster, 3, pool.WithRestartGuard(time.Minute))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, n := range nodes {
+		defer n.Close()
+		fmt.Println(n.Addr())
+	}
+	// Output:
+	// q0/3.111@10.0.0.1:6379
+	// q1/3.103@10.0.0.1:6379
+	// q2/3.9@10.0.0.1:6379
 }

@@ -3,6 +3,7 @@ package valkeygo_test
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/quorumlock/quorumlock/adapters/internal/clientoption"
+	"github.com/quorumlock/quorumlock/adapters/internal/clustertest"
 	"github.com/quorumlock/quorumlock/adapters/internal/nodes"
 	"github.com/quorumlock/quorumlock/adapters/valkeygo"
 	"github.com/quorumlock/quorumlock/internal/testredis"
@@ -143,7 +145,7 @@ func TestOpen_RefusesSeveralAddressesAndGroupsWithoutARestartGuard(t *testing.T)
 	several := valkey.ClientOption{InitAddress: []string{"a:1", "b:1"}}
 	_, err := valkeygo.Open([]valkey.ClientOption{several})
 	require.ErrorIs(t, err, redlock.ErrInvalid)
-	require.ErrorContains(t, err, "valkeygo: options 0: InitAddress: has 2 addresses")
+	require.ErrorContains(t, err, "valkeygo: options 0: InitAddress: has 2 addresses without a Sentinel.MasterSet: use OpenCluster")
 	several.Sentinel.MasterSet = "mymaster"
 	_, err = valkeygo.Open([]valkey.ClientOption{several})
 	require.ErrorIs(t, err, redlock.ErrInvalid)
@@ -163,6 +165,10 @@ func TestFields_EachIsCarriedOverOrRefusedOrNamedAsOneWithoutEffect(t *testing.T
 		switch v.Kind() {
 		case reflect.Bool:
 			v.SetBool(true)
+		case reflect.Int:
+			v.SetInt(1)
+		case reflect.String:
+			v.SetString("a")
 		case reflect.Slice:
 			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		case reflect.Func:
@@ -171,22 +177,48 @@ func TestFields_EachIsCarriedOverOrRefusedOrNamedAsOneWithoutEffect(t *testing.T
 			t.Fatalf("a field of type %s", v.Type())
 		}
 	}
-	for name, decision := range clientoption.Fields {
-		if decision == nodes.NoEffect {
-			continue
-		}
-		group, field, inGroup := strings.Cut(name, ".")
-		require.Regexp(t, `\b`+map[bool]string{false: group, true: field}[inGroup]+`\b`, string(doc))
-		if decision == nodes.Carried {
-			continue
-		}
-		o := valkey.ClientOption{InitAddress: []string{"a:1"}}
-		v := reflect.ValueOf(&o).Elem().FieldByName(group)
-		if inGroup {
-			v = v.FieldByName(field)
-		}
-		set(v)
-		_, err := valkeygo.Open([]valkey.ClientOption{o})
-		require.ErrorContains(t, err, "valkeygo: options 0: "+name+": ")
+	open := map[string]func(valkey.ClientOption) error{
+		"options 0": func(o valkey.ClientOption) error {
+			_, err := valkeygo.Open([]valkey.ClientOption{o})
+			return err
+		},
+		"options": func(o valkey.ClientOption) error {
+			_, err := valkeygo.OpenCluster(o, 3)
+			return err
+		},
 	}
+	for which, fields := range map[string]nodes.Decisions{"options 0": clientoption.Fields, "options": clientoption.ClusterFields} {
+		for name, decision := range fields {
+			if decision == nodes.NoEffect {
+				continue
+			}
+			group, field, inGroup := strings.Cut(name, ".")
+			require.Regexp(t, `\b`+map[bool]string{false: group, true: field}[inGroup]+`\b`, string(doc))
+			if decision == nodes.Carried {
+				continue
+			}
+			o := valkey.ClientOption{InitAddress: []string{"a:1"}}
+			v := reflect.ValueOf(&o).Elem().FieldByName(group)
+			if inGroup {
+				v = v.FieldByName(field)
+			}
+			set(v)
+			require.ErrorContains(t, open[which](o), "valkeygo: "+which+": "+name+": ")
+		}
+	}
+}
+
+func TestOpenCluster_TheNodesAreThoseOfTheURL(t *testing.T) {
+	t.Parallel()
+	clustertest.Run(t, func(addresses []string, opts ...pool.Option) ([]*pool.Node, error) {
+		return valkeygo.OpenCluster(valkey.ClientOption{
+			InitAddress: addresses, ClientName: clustertest.ClientName, Username: "wrong", Password: "wrong",
+			AuthCredentialsFn: func(with valkey.AuthCredentialsContext) (valkey.AuthCredentials, error) {
+				if _, is := with.Address.(*net.TCPAddr); !is {
+					return valkey.AuthCredentials{}, errors.New("asked for " + with.Address.String())
+				}
+				return valkey.AuthCredentials{Password: clustertest.Password}, nil
+			},
+		}, 3, opts...)
+	})
 }

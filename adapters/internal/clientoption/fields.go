@@ -18,7 +18,8 @@ var Fields = nodes.Decisions{
 	"OnInvalidations": "a node learns of changes on a connection of its own, and calls nothing; set it to nil in a copy of the options " +
 		"if locks do not need it",
 
-	// A node does not ask whether its server is one of a cluster. It learns that from the first key that lies elsewhere (MOVED).
+	// A node of Open does not ask whether its server is one of a cluster. It learns that from the first key that lies elsewhere
+	// (MOVED). A node of OpenCluster asks the servers that are known.
 	"ForceSingleClient": nodes.NoEffect, "ClusterOption": nodes.NoEffect,
 	// It asks the sentinels in random order, and looks by itself where the primary is.
 	"ShuffleInit": nodes.NoEffect, "Sentinel.TopologyRefreshInterval": nodes.NoEffect,
@@ -38,3 +39,10 @@ var Fields = nodes.Decisions{
 	"ClientSetInfo": nodes.NoEffect, "ClientNoTouch": nodes.NoEffect, "ClientNoEvict": nodes.NoEffect,
 	"EnableReplicaAZInfo": nodes.NoEffect, "AZFromInfo": nodes.NoEffect,
 }
+
+// ClusterFields has what becomes of each field of a ClientOption that is for a cluster.
+var ClusterFields = Fields.And(nodes.Decisions{
+	"SelectDB":           "a cluster has no database but 0",
+	"ForceSingleClient":  "the options are for a single server then: use Open",
+	"Sentinel.MasterSet": "the options are for a group that Sentinels watch then: use Open",
+})

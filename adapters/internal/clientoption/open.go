@@ -45,7 +45,7 @@ func Open[O any](adapter string, servers []O, of func(*O) Option, opts []pool.Op
 	for i := range servers {
 		err := Fields.Check(servers[i])
 		if err == nil {
-			all[i], err = of(&servers[i]).server()
+			all[i], err = of(&servers[i]).one()
 		}
 		if err != nil {
 			return nil, invalid.Errorf("%s: options %d: %w", adapter, i, err)
@@ -56,6 +56,42 @@ func Open[O any](adapter string, servers []O, of func(*O) Option, opts []pool.Op
 		return nil, invalid.Errorf("%s: %w", adapter, err)
 	}
 	return made, nil
+}
+
+// OpenCluster makes n nodes of the cluster of a ClientOption. Its InitAddress has some of the servers.
+func OpenCluster[O any](adapter string, cluster O, of func(*O) Option, n int, opts []pool.Option) ([]*pool.Node, error) {
+	s, err := clusterOf(&cluster, of)
+	if err != nil {
+		return nil, invalid.Errorf("%s: options: %w", adapter, err)
+	}
+	s.Cluster.Nodes = n
+	made, err := nodes.OpenCluster(s, opts)
+	if err != nil {
+		return nil, invalid.Errorf("%s: %w", adapter, err)
+	}
+	return made, nil
+}
+
+func clusterOf[O any](cluster *O, of func(*O) Option) (*nodes.Server, error) {
+	if err := ClusterFields.Check(*cluster); err != nil {
+		return nil, err
+	}
+	o := of(cluster)
+	s, err := o.server()
+	if err != nil {
+		return nil, err
+	}
+	s.Cluster.Addresses = slices.Clone(o.InitAddress)
+	return s, nil
+}
+
+// one returns how the client reaches a server or the primary of a group.
+func (o Option) one() (*nodes.Server, error) {
+	if n := len(o.InitAddress); n > 1 && o.Sentinel.MasterSet == "" {
+		return nil, fmt.Errorf("InitAddress: has %d addresses without a Sentinel.MasterSet: "+
+			"use OpenCluster if these are servers of a cluster; otherwise each server needs options of its own", n)
+	}
+	return o.server()
 }
 
 func (o Option) server() (*nodes.Server, error) {
@@ -89,9 +125,6 @@ func (o *Option) dials() bool { return o.DialFn != nil || o.DialCtxFn != nil }
 func (o *Option) check() error {
 	watched := o.Sentinel.MasterSet != ""
 	switch {
-	case len(o.InitAddress) > 1 && !watched:
-		return fmt.Errorf("InitAddress: has %d addresses without a Sentinel.MasterSet, which would be those of a cluster: "+
-			"a node is one server, so each needs options of its own", len(o.InitAddress))
 	case o.SelectDB < 0:
 		return fmt.Errorf("SelectDB %d: must be a number from 0", o.SelectDB)
 	case o.Dialer.Timeout < 0:

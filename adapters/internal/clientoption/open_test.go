@@ -1,6 +1,7 @@
 package clientoption_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -48,6 +49,7 @@ type client struct {
 	Standalone                     struct{ ReplicaAddress []string }
 
 	ReplicaOnly, ShuffleInit bool
+	ForceSingleClient        bool
 	SendToReplicas           func() bool
 	OnInvalidations          func()
 	NewInVersion9            int
@@ -132,6 +134,8 @@ func encrypted(t *testing.T, server string) (addr string, config *tls.Config) {
 
 // dialler records what is dialled.
 type dialler struct {
+	to string // where all addresses lead; otherwise "" and each leads to itself
+
 	mu  sync.Mutex
 	all []string
 }
@@ -140,7 +144,7 @@ func (d *dialler) dial(ctx context.Context, address string, with *net.Dialer, co
 	d.mu.Lock()
 	d.all = append(d.all, address+map[bool]string{true: " with TLS"}[config != nil]+" within "+with.Timeout.String())
 	d.mu.Unlock()
-	return with.DialContext(ctx, "tcp", address)
+	return with.DialContext(ctx, "tcp", cmp.Or(d.to, address))
 }
 
 func (d *dialler) dialled() string {
@@ -166,6 +170,22 @@ func TestOpen_TheFunctionThatDialsGetsWhatTheClientWouldGiveIt(t *testing.T) {
 	}))
 	require.Contains(t, first.dialled(), servers[0].Addr()+" with TLS within 5s")
 	require.Contains(t, second.dialled(), servers[1].Addr()+" within 1m0s")
+}
+
+// The danger: a mistake in a function of the program ends the process.
+func TestOpen_AFunctionThatReturnsNothingIsTheReasonOfTheNode(t *testing.T) {
+	t.Parallel()
+	for _, c := range []client{
+		{DialFn: func(string, *net.Dialer, *tls.Config) (net.Conn, error) { return nil, nil }},
+		{DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return nil, nil }},
+	} {
+		c.InitAddress = []string{"a:1"}
+		_, err := open(t, c).TryLock(t.Context(), "name")
+		require.ErrorContains(t, err, "the dialer returned no connection and no error")
+		locker, _ := openCluster(t, c)
+		_, err = locker.TryLock(t.Context(), "name")
+		require.ErrorContains(t, err, "cluster node a:1: the dialer returned no connection and no error")
+	}
 }
 
 func TestOpen_CredentialsAreAskedForByTheAddress(t *testing.T) {

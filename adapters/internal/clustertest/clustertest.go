@@ -4,6 +4,7 @@ package clustertest
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -65,6 +66,29 @@ func Run(t *testing.T, open Open) {
 	require.ErrorIs(t, err, redlock.ErrTaken)
 	require.NoError(t, lock.Unlock(t.Context()))
 	requireExcluded(t, b, a)
+}
+
+// Join makes a cluster of one or two servers, which are masters. When it returns they are ready.
+func Join(t *testing.T, servers ...*testredis.Process) {
+	t.Helper()
+	for i, s := range servers {
+		slots := []any{"ADDSLOTS"}
+		for slot := i; slot < 16384; slot += len(servers) {
+			slots = append(slots, slot)
+		}
+		_, err := s.Do("CLUSTER", slots...)
+		require.NoError(t, err)
+	}
+	host, port, err := net.SplitHostPort(servers[len(servers)-1].Addr())
+	require.NoError(t, err)
+	_, err = servers[0].Do("CLUSTER", "MEET", host, port)
+	require.NoError(t, err)
+	for _, s := range servers {
+		require.Eventually(t, func() bool {
+			info, err := s.Do("CLUSTER", "INFO")
+			return err == nil && strings.Contains(string(info.([]byte)), "cluster_state:ok")
+		}, bound, tick)
+	}
 }
 
 // opened makes nodes, which are closed with the test.
