@@ -81,6 +81,7 @@ func TestOpenCluster_TheDialerIsForAllServers(t *testing.T) {
 		},
 	}
 	locker, node := openCluster(t, o)
+	o.Addrs[0], o.Dialer = "changed afterwards", nil
 	require.Equal(t, "q0/1.1@Beyond the tunnel", node.Addr())
 	lock, err := locker.Lock(within(t), "name")
 	require.NoError(t, err)

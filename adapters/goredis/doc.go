@@ -37,7 +37,7 @@
 //   - DialTimeout, of which the zero value is 5 s. It also bounds the login.
 //   - Of a group MasterName, SentinelAddrs, SentinelUsername and SentinelPassword. Dialer, TLSConfig and ClientName are for the
 //     sentinels too, the providers of credentials are not. Without a ServerName the TLSConfig checks for the host that is dialled.
-//   - Of a cluster Addrs. They have host and port, without a Dialer. The Dialer gets them as they are, and the addresses that the
+//   - Of a cluster Addrs, each with a port unless there is a Dialer. The Dialer gets them as they are, and the addresses that the
 //     cluster names. TLSConfig and credentials are for all servers.
 //
 // # What is not

@@ -40,7 +40,8 @@ var stateful = []string{
 // late. Unless the client has ContextTimeoutEnabled, it ignores the deadline of a context, and returns after its ReadTimeout. A
 // [redis.Pipeliner] is refused: every Do returns fence.ErrInvalid, and queues nothing.
 //
-// The hooks of the client see each command. It is a redis.Cmder that is no *redis.Cmd: a hook must not assert that type.
+// The hooks of the client see each command. It is a redis.Cmder that is no *redis.Cmd: a hook must not assert that type. If a hook
+// does not pass a command on, Do returns an error.
 func Doer(client Processor) fence.DoFunc {
 	_, pipeline := client.(redis.Pipeliner)
 	_, connection := client.(redis.StatefulCmdable)

@@ -55,7 +55,7 @@
 //   - RefreshAfter of the credentials has no effect: a node does not log in again. If the server ends the connection when they
 //     expire, the node connects again at once, with new ones. If all servers do that at the same moment, there is no majority for as
 //     long as it takes.
-//   - AuthCredentialsFn is asked before the connection is made. Its Address is a *net.TCPAddr if InitAddress has an IP address, and
-//     otherwise some net.Addr whose String is what InitAddress has.
+//   - AuthCredentialsFn is asked before the connection is made. Its Address is a *net.TCPAddr if InitAddress, or the cluster, has an
+//     IP address, and otherwise some net.Addr whose String is what is there.
 //   - AuthCredentialsFn and DialFn get no context, so closing the node waits for them.
 package rueidisnodes

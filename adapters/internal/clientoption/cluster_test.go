@@ -62,7 +62,9 @@ func TestOpenCluster_TheFunctionThatDialsIsForAllServers(t *testing.T) {
 	clustertest.Join(t, server)
 	announce(t, server, "10.9.9.9", "7")
 	d := &dialler{to: server.Addr()}
-	locker, node := openCluster(t, client{InitAddress: []string{"Beyond the tunnel"}, TLSConfig: &tls.Config{}, DialCtxFn: d.dial})
+	seeds := []string{"Beyond the tunnel"}
+	locker, node := openCluster(t, client{InitAddress: seeds, TLSConfig: &tls.Config{}, DialCtxFn: d.dial})
+	seeds[0] = "changed afterwards"
 	require.Equal(t, "q0/1.1@Beyond the tunnel", node.Addr())
 	lock(t, locker)
 	require.Contains(t, d.dialled(), "Beyond the tunnel with TLS within 5s")
