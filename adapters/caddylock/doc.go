@@ -13,9 +13,13 @@
 //
 //	{
 //		storage redlock {
-//			nodes redis://10.0.0.1 redis://10.0.0.2 redis://10.0.0.3
+//			nodes rediss://10.0.0.1 rediss://10.0.0.2
+//			nodes rediss://:{env.REDIS_PASSWORD}@10.0.0.3
 //			prefix caddy:
 //			ttl 8s
+//			timeout 300ms
+//			ca /etc/redis/ca.pem
+//			certificate /etc/redis/caddy.pem /etc/redis/caddy.key
 //			storage file_system /mnt/certificates
 //		}
 //	}
@@ -24,14 +28,18 @@
 //
 //	"storage": {
 //		"module": "redlock",
-//		"nodes": ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"],
+//		"nodes": ["rediss://10.0.0.1", "rediss://10.0.0.2", "rediss://:{env.REDIS_PASSWORD}@10.0.0.3"],
 //		"prefix": "caddy:",
 //		"ttl": "8s",
+//		"timeout": "300ms",
+//		"ca": "/etc/redis/ca.pem",
+//		"certificate": "/etc/redis/caddy.pem",
+//		"key": "/etc/redis/caddy.key",
 //		"storage": {"module": "file_system", "root": "/mnt/certificates"}
 //	}
 //
-// [Storage] describes each of these. Nodes may have placeholders, such as redis://:{env.REDIS_PASSWORD}@10.0.0.1: a password in
-// such a variable is percent-encoded.
+// [Storage] describes each of these; all but nodes may be left out. Each may have placeholders, such as {env.REDIS_PASSWORD}: in a URL
+// the value of such a variable is percent-encoded. A brace that is meant is \{ there.
 //
 // # Traps
 //

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -28,16 +27,25 @@ const (
 	patience = 2 * time.Minute
 )
 
-// Storage is a storage of Caddy with other locks.
+// Storage is a storage of Caddy with other locks. Each text of its own may have placeholders. One that is unknown or empty is an error.
 type Storage struct {
-	// Nodes are the URLs of the Redis servers, such as redis://10.0.0.1:6379, in the forms of pool.Open, with placeholders. At least
-	// one is needed; three or five survive the loss of one or two.
+	// Nodes are the URLs of the Redis servers, such as redis://10.0.0.1:6379, in the forms of pool.Open. At least one is needed; three
+	// or five survive the loss of one or two.
 	Nodes []string `json:"nodes,omitempty"`
 	// Prefix is what the keys of the locks begin with. It is the same on all servers with one storage, and another one for another
 	// storage. "caddy:" if it is empty.
 	Prefix string `json:"prefix,omitempty"`
-	// TTL is how long the others wait after a server has died with a lock. 0 is the default of package redlock.
-	TTL caddy.Duration `json:"ttl,omitempty"`
+	// TTL is how long the others wait after a server has died with a lock, such as 8s. The default is that of package redlock, 10s.
+	TTL string `json:"ttl,omitempty"`
+	// Timeout is how long a command may take on one Redis server. The default is that of package pool, 300ms.
+	Timeout string `json:"timeout,omitempty"`
+	// CA is a file with the root certificates, in PEM form, of Redis servers with rediss URLs. By default those of the system decide.
+	// It is read when the configuration is loaded.
+	CA string `json:"ca,omitempty"`
+	// Certificate and Key are files with the certificate, in PEM form, by which Caddy logs in to Redis servers with rediss URLs, and
+	// its key. They are read for each connection.
+	Certificate string `json:"certificate,omitempty"`
+	Key         string `json:"key,omitempty"`
 	// StorageRaw is the storage that has the certificates. Without it that is the default of Caddy, a directory of this machine.
 	StorageRaw json.RawMessage `json:"storage,omitempty" caddy:"namespace=caddy.storage inline_key=module"`
 
@@ -71,27 +79,17 @@ func (s *Storage) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	replacer, urls := caddy.NewReplacer(), make([]string, len(s.Nodes))
-	for i, url := range s.Nodes {
-		if urls[i], err = replacer.ReplaceOrErr(url, true, true); err != nil {
-			return fmt.Errorf("nodes: URL %d: %w", i, err)
-		}
+	of, err := s.settings()
+	if err != nil {
+		return err
 	}
-	prefix := s.Prefix
-	if prefix == "" {
-		prefix = defaultPrefix
-	}
-	key := fmt.Sprintf("%q %q %d", urls, prefix, s.TTL)
+	key := fmt.Sprintf("%#v", of)
 	shared, _, err := lockers.LoadOrNew(key, func() (caddy.Destructor, error) {
-		opts := []redlock.Option{redlock.WithKeyPrefix(prefix), redlock.WithLogger(slog.New(newHandler()))}
-		if s.TTL != 0 {
-			opts = append(opts, redlock.TTL(time.Duration(s.TTL)))
-		}
-		l, err := redlock.Open(urls, opts...)
+		l, err := redlock.Open(of.nodes, of.options()...)
 		return locker{l}, err
 	})
 	if err != nil {
-		return fmt.Errorf("nodes, prefix or ttl: %w", err)
+		return fmt.Errorf("nodes, prefix, ttl, timeout, ca or certificate: %w", err)
 	}
 	s.key = key
 	s.storage, err = certmagiclock.New(under, shared.(locker).Locker)
@@ -144,8 +142,8 @@ func (s *Storage) Cleanup() error {
 	return nil
 }
 
-// UnmarshalCaddyfile reads the form that the package documentation shows. Each of nodes, prefix, ttl and storage is there once at
-// most; nodes has to be there.
+// UnmarshalCaddyfile reads the form that the package documentation shows. nodes has to be there, in one line or several; each of the
+// others is there once at most.
 func (s *Storage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the module
 	if d.NextArg() {
@@ -154,7 +152,7 @@ func (s *Storage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	seen := map[string]bool{}
 	for d.NextBlock(0) {
 		option := d.Val()
-		if seen[option] {
+		if seen[option] && option != "nodes" {
 			return d.Errf("%s: given twice", option)
 		}
 		seen[option] = true
@@ -169,36 +167,32 @@ func (s *Storage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 }
 
 func (s *Storage) unmarshal(option string, d *caddyfile.Dispenser) error {
-	if option == "nodes" {
-		s.Nodes = d.RemainingArgs()
-		return nil
+	fields := map[string][]*string{
+		"prefix": {&s.Prefix}, "ttl": {&s.TTL}, "timeout": {&s.Timeout}, "ca": {&s.CA}, "certificate": {&s.Certificate, &s.Key},
 	}
-	if !slices.Contains([]string{"prefix", "ttl", "storage"}, option) {
-		return d.Errf("%s: only nodes, prefix, ttl and storage are known", option)
-	}
-	if !d.NextArg() {
-		return d.ArgErr()
-	}
-	value := d.Val()
-	switch option {
-	case "storage":
+	switch field, known := fields[option]; {
+	case option == "nodes":
+		urls := d.RemainingArgs()
+		if len(urls) == 0 {
+			return d.Err("nodes: must be there, with the URL of each Redis server")
+		}
+		s.Nodes = append(s.Nodes, urls...)
+	case option == "storage":
+		if !d.NextArg() {
+			return d.ArgErr()
+		}
+		value := d.Val()
 		module, err := caddyfile.UnmarshalModule(d, namespace+"."+value)
 		if err != nil {
 			return err
 		}
 		s.StorageRaw = caddyconfig.JSONModuleObject(module, "module", value, nil)
-		return nil
-	case "ttl":
-		ttl, err := caddy.ParseDuration(value)
-		if err != nil || ttl <= 0 {
-			return d.Errf("ttl %s: must be a duration above zero, such as 8s", value)
-		}
-		s.TTL = caddy.Duration(ttl)
-	default:
-		s.Prefix = value
-	}
-	if d.NextArg() {
+	case !known:
+		return d.Errf("%s: only nodes, prefix, ttl, timeout, ca, certificate and storage are known", option)
+	case !d.AllArgs(field...):
 		return d.ArgErr()
+	case slices.ContainsFunc(field, func(text *string) bool { return *text == "" }):
+		return d.Errf("%s: is empty", option)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package caddylock_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -137,13 +138,24 @@ func TestStorage_RefusesAConfigurationThatDoesNotFitAndNamesWhatIsWrong(t *testi
 		"storage redlock {\nnodes http://a\n}":                                         "URL 0: scheme",
 		"storage redlock {\nnodes redis://a redis://a\n}":                              "URL 1 names the same server as URL 0",
 		"storage redlock {\nnodes redis://{env.NOT_SET_HERE}\n}":                       "URL 0",
-		"storage redlock {\nnodes redis://a\nnodes redis://b\n}":                       "nodes: given twice",
+		"storage redlock {\nnodes redis://a\nnodes\n}":                                 "nodes: must be there",
+		"storage redlock {\nnodes redis://a\nnodes redis://a\n}":                       "URL 1 names the same server as URL 0",
+		"storage redlock {\nnodes redis://a\nprefix a:\nprefix a:\n}":                  "prefix: given twice",
+		"storage redlock {\nnodes redis://a\nprefix {env.NOT_SET_HERE}\n}":             "prefix: evaluated placeholder",
+		"storage redlock {\nnodes redis://a\nprefix \"\"\n}":                           "prefix: is empty",
+		"storage redlock {\nnodes redis://a\nprefix {unknown}\n}":                      "prefix: unrecognized placeholder {unknown}",
+		"storage redlock {\nnodes redis://a\nttl {env.NOT_SET_HERE}\n}":                "ttl: evaluated placeholder",
+		"storage redlock {\nnodes redis://a\ntimeout 0s\n}":                            "timeout 0s: must be a duration above zero",
+		"storage redlock {\nnodes rediss://a\nca nowhere.pem\n}":                       "ca: open nowhere.pem",
+		"storage redlock {\nnodes rediss://a\nca storage_test.go\n}":                   "ca: storage_test.go has no certificate",
+		"storage redlock {\nnodes rediss://a\ncertificate a.pem\n}":                    "rong argument count",
+		"storage redlock {\nnodes rediss://a\ncertificate a.pem b.pem\n}":              "certificate: open a.pem",
 		"storage redlock {\nnodes redis://a\nttl -1s\n}":                               "ttl -1s: must be a duration above zero",
 		"storage redlock {\nnodes redis://a\nttl x\n}":                                 "ttl x: must be",
 		"storage redlock {\nnodes redis://a\nttl 1ns\n}":                               "1ns",
 		"storage redlock {\nnodes redis://a\nttl\n}":                                   "rong argument count",
 		"storage redlock {\nnodes redis://a\nprefix a b\n}":                            "rong argument count",
-		"storage redlock {\nnodes redis://a\nsize 1\n}":                                "size: only nodes, prefix, ttl and storage are known",
+		"storage redlock {\nnodes redis://a\nsize 1\n}":                                "size: only nodes, prefix, ttl, timeout, ca, certificate and storage are known",
 		"storage redlock {\nnodes redis://a\nstorage cloud\n}":                         "caddy.storage.cloud",
 		"storage redlock {\nnodes redis://a\nstorage redlock {\nnodes redis://b\n}\n}": "has these locks already",
 	} {
@@ -155,19 +167,16 @@ func TestStorage_RefusesAConfigurationThatDoesNotFitAndNamesWhatIsWrong(t *testi
 }
 
 func TestUnmarshalCaddyfile_MakesTheJSONOfTheDocumentation(t *testing.T) {
-	s := new(caddylock.Storage)
-	require.NoError(t, s.UnmarshalCaddyfile(caddyfile.NewTestDispenser(`redlock {
-		nodes redis://10.0.0.1 redis://10.0.0.2 redis://10.0.0.3
-		prefix caddy:
-		ttl 8s
-		storage file_system /mnt/certificates
-	}`)))
-	text, err := json.Marshal(s)
+	page, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
-	require.JSONEq(t, `{
-		"nodes": ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"],
-		"prefix": "caddy:",
-		"ttl": 8000000000,
-		"storage": {"module": "file_system", "root": "/mnt/certificates"}
-	}`, string(text))
+	text := strings.ReplaceAll(string(page), "\n//", "\n")
+	_, file, _ := strings.Cut(text, "\t\tstorage redlock {")
+	file, _, _ = strings.Cut(file, "\n\t\t}\n")
+	_, object, _ := strings.Cut(text, "\t\"storage\": {")
+	object, _, _ = strings.Cut(object, "\n\t}\n")
+	s := new(caddylock.Storage)
+	require.NoError(t, s.UnmarshalCaddyfile(caddyfile.NewTestDispenser("redlock {"+file+"\n}")))
+	made, err := json.Marshal(caddyconfig.JSONModuleObject(s, "module", "redlock", nil))
+	require.NoError(t, err)
+	require.JSONEq(t, "{"+object+"}", string(made))
 }
