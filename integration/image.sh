@@ -36,27 +36,28 @@ use() {
 # up_to_date: the homemade image is here and holds the version that is installed.
 up_to_date() {
     here "$homemade" || return
-    ! installed || [[ $(docker image inspect --format '{{index .Config.Labels "redis"}}' "$homemade") == "$(version)" ]]
+    ! installed || [[ $(docker image inspect --format '{{index .Config.Labels "redis-and-sh"}}' "$homemade") == "$(version)" ]]
 }
 
-# make_image puts redis-server, redis-cli and the libraries that they load into an image with nothing else.
+# make_image puts redis-server, redis-cli, sh and the libraries that they load into an image, with the user redis, who owns /data.
 make_image() {
     local root binary library
     root=$(mktemp -d)
     # shellcheck disable=SC2064 # the folder as it is named now
     trap "rm -rf '$root'" EXIT
-    mkdir -p "$root/usr/bin"
-    for binary in redis-server redis-cli; do
+    mkdir -p "$root/usr/bin" "$root/data" "$root/etc"
+    echo 'redis:x:999:999::/data:/usr/bin/sh' >"$root/etc/passwd"
+    for binary in redis-server redis-cli sh; do
         binary=$(command -v "$binary")
         cp --dereference "$binary" "$root/usr/bin/"
         while read -r library; do
             cp --dereference --parents "$library" "$root"
         done < <(ldd "$binary" | grep -oE '/[^ ]+')
     done
-    tar -C "$root" -c . | docker import \
+    tar -C "$root" --owner 999 --group 999 -c . | docker import \
         --change 'ENTRYPOINT ["/usr/bin/redis-server"]' \
         --change 'EXPOSE 6379' \
-        --change "LABEL redis=\"$(version)\"" \
+        --change "LABEL redis-and-sh=\"$(version)\"" \
         - "$homemade" >/dev/null
 }
 

@@ -45,10 +45,10 @@ func aclClusterLines(tb testing.TB) (lines [][]string) {
 	plain, tag, commands := aclLines(tb), "", []string(nil)
 	for _, quoted := range regexp.MustCompile("`[^`]+`").FindAllString(bullet, -1) {
 		for _, rule := range strings.Fields(strings.Trim(quoted, "`")) {
-			switch {
-			case rule[0] == '{':
+			switch rule[0] {
+			case '{':
 				tag = rule
-			case rule[0] == '+':
+			case '+':
 				commands = append(commands, rule)
 			default:
 				require.Contains(tb, slices.Concat(plain...), strings.Replace(rule, tag, "", 1), "an example")

@@ -24,6 +24,7 @@ shells     | tests of completion in zsh and fish         | zsh and fish are not 
 python     | tests beside a client in Python             | no Python has the package redis       | python3-redis        | -
 networks   | tests of servers in networks of their own   | iproute2 is not installed             | iproute2 util-linux  | -
 docker     | integration tests on containers             | Docker is not installed               | docker.io            | -
+compose    | the test of examples/sentinel               | Docker Compose is not installed       | docker-compose       | -
 END
 }
 
@@ -45,6 +46,7 @@ has() {
         python) /usr/bin/python3 -c 'import redis' 2>/dev/null || python3 -c 'import redis' 2>/dev/null ;;
         networks) have ip && have nsenter ;;
         docker) have docker && { have dockerd || [[ -x /usr/sbin/dockerd ]] || docker info >/dev/null 2>&1; } ;;
+        compose) docker compose version >/dev/null 2>&1 || have docker-compose ;;
         *) die "$1 is not in the list" ;;
     esac
 }
