@@ -131,3 +131,22 @@ func TestGroup_TheOthersGrantLocksWhileOneFailsOver(t *testing.T) {
 		}
 	}
 }
+
+func TestGroup_AServerThatCannotNameAnotherIsCalledSo(t *testing.T) {
+	t.Parallel()
+	addr := testredis.Real(t, 1)[0].Addr()
+	for url, want := range map[string][]string{
+		"redis+sentinel://" + addr + "/group":   {"sentinel " + addr + ": ERR unknown command", ": it is no Sentinel"},
+		"redis+cluster://" + addr + "/?nodes=1": {"cluster node " + addr + ": ERR", ": it is not in cluster mode"},
+	} {
+		l, err := redlock.Open([]string{url}, pool.WithRestartGuard(long), pool.WithTimeout(patient))
+		require.NoError(t, err)
+		_, err = l.TryLock(t.Context(), "name")
+		require.NoError(t, l.Close())
+		var refusal *redlock.QuorumError
+		require.ErrorAs(t, err, &refusal)
+		for _, text := range want {
+			require.ErrorContains(t, refusal.Nodes[0].Err, text)
+		}
+	}
+}

@@ -24,6 +24,8 @@ const (
 	maxMasters = 16
 )
 
+var kind = inquiry.Kind{Name: "cluster node", IsNot: "it is not in cluster mode"}
+
 // Cluster is a Redis Cluster. It is safe for concurrent use.
 type Cluster struct {
 	servers []node.Server // that the program has named
@@ -97,7 +99,7 @@ func (c *Cluster) learn(masters []string) {
 func (n *Node) ask(ctx context.Context, s node.Server) (a inquiry.Answer) {
 	ctx, cancel := context.WithTimeout(ctx, inquiry.Patience)
 	defer cancel()
-	t, err := inquiry.Begin(ctx, "cluster node", s)
+	t, err := inquiry.Begin(ctx, kind, s)
 	if err != nil {
 		return inquiry.Answer{Err: err}
 	}

@@ -101,7 +101,8 @@ func TestFind_AnswersWithTheMasterOfTheSlot(t *testing.T) {
 func TestFind_SaysWhichServerFailsAndWhy(t *testing.T) {
 	t.Parallel()
 	for odd, want := range map[string]string{
-		"-ERR This instance has cluster support disabled\r\n": "cluster support disabled",
+		"-ERR This instance has cluster support disabled\r\n": "cluster support disabled: it is not in cluster mode",
+		"-ERR unknown command 'CLUSTER'\r\n":                  "'CLUSTER': it is not in cluster mode", // a Sentinel
 		"-NOAUTH Authentication required.\r\n":                "NOAUTH",
 		"*0\r\n":                                              "no master has the slot 13719",
 		"*1\r\n" + entry(0, 13718, "a", "1"):                  "no master has the slot 13719",

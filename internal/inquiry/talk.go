@@ -3,6 +3,7 @@ package inquiry
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -10,18 +11,39 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
+// Kind is what the servers are that can be asked.
+type Kind struct {
+	Name  string // in errors, such as "sentinel"
+	IsNot string // about a server that is of another kind, such as "it is no Sentinel"
+}
+
+// Error is the reason why a server did not say where the other server is.
+type Error struct {
+	Server string // the kind that it should be of, and its address
+	Err    error
+}
+
+func (e *Error) Error() string { return e.Server + ": " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *Error) Unwrap() error { return e.Err }
+
+// lacks matches the refusal of a server that has no such command, or has cluster mode switched off.
+var lacks = regexp.MustCompile(`(?i)^ERR (unknown command|this instance has cluster support disabled)`)
+
 // Talk is a connection to one server that is asked.
 type Talk struct {
 	*node.RESPConn
 	ctx   context.Context
-	name  string
+	kind  Kind
+	addr  string
 	uncut func() bool
 }
 
-// Begin connects to a server and logs in. kind says in errors what the server is. The connection breaks when ctx ends.
-func Begin(ctx context.Context, kind string, s node.Server) (*Talk, error) {
+// Begin connects to a server that should be of some kind, and logs in. The connection breaks when ctx ends.
+func Begin(ctx context.Context, kind Kind, s node.Server) (*Talk, error) {
 	conn, login, err := node.Dial(ctx, s)
-	t := &Talk{RESPConn: conn, ctx: ctx, name: kind + " " + s.Address}
+	t := &Talk{RESPConn: conn, ctx: ctx, kind: kind, addr: s.Address}
 	if err != nil {
 		return nil, t.error(err)
 	}
@@ -48,6 +70,9 @@ func (t *Talk) Ask(commands [][]string, read func(i int, v *wire.Value) error) e
 			return t.error(err)
 		}
 		if refusal := v.Refusal(); refusal != nil {
+			if lacks.MatchString(refusal.Message) {
+				return t.error(fmt.Errorf("%w: %s", refusal, t.kind.IsNot))
+			}
 			return t.error(refusal)
 		}
 		if err := read(i, &v); err != nil {
@@ -62,7 +87,7 @@ func (t *Talk) error(err error) error {
 	if t.ctx.Err() != nil {
 		err = t.ctx.Err() // and not that the connection was cut
 	}
-	return fmt.Errorf("%s: %w", t.name, node.AsError(err))
+	return &Error{t.kind.Name + " " + t.addr, node.AsError(err)}
 }
 
 // End closes the connection.

@@ -98,6 +98,7 @@ func TestFind_SaysWhichSentinelFailsAndWhy(t *testing.T) {
 		"*-1\r\n":                          `watches no group "group"`,
 		"_\r\n":                            `watches no group "group"`,
 		"-NOAUTH Authentication required.": "NOAUTH",
+		"-ERR unknown command 'SENTINEL'":  "'SENTINEL': it is no Sentinel",
 		"*0\r\n":                           `watches no group "group"`,
 		":1\r\n":                           "protocol",
 		"*2\r\n$1\r\na\r\n:1\r\n":          "protocol",

@@ -40,7 +40,7 @@ func (g *Group) follow(ctx context.Context, s node.Server, moved func(to string)
 	defer cancel()
 	silent := time.AfterFunc(inquiry.Patience, cancel)
 	defer silent.Stop()
-	t, err := inquiry.Begin(ctx, "sentinel", s)
+	t, err := inquiry.Begin(ctx, kind, s)
 	if err != nil {
 		return
 	}

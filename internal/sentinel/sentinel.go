@@ -16,6 +16,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
+var kind = inquiry.Kind{Name: "sentinel", IsNot: "it is no Sentinel"}
+
 // Group is a group of servers, one of which is the primary. It is a [node.Finder] and safe for concurrent use.
 type Group struct {
 	name      string
@@ -46,7 +48,7 @@ func (g *Group) Find(ctx context.Context) (address string, err error) {
 func (g *Group) ask(ctx context.Context, s node.Server) (a inquiry.Answer) {
 	ctx, cancel := context.WithTimeout(ctx, inquiry.Patience)
 	defer cancel()
-	t, err := inquiry.Begin(ctx, "sentinel", s)
+	t, err := inquiry.Begin(ctx, kind, s)
 	if err != nil {
 		return inquiry.Answer{Err: err}
 	}
