@@ -68,7 +68,7 @@ func (g *Group) follow(ctx context.Context, s node.Server, moved func(to string)
 		silent.Reset(2 * pingEvery)
 		// The first reply confirms the subscription. The primary may have changed before that.
 		if kind, text := message(&v); kind == "subscribe" || kind == "message" && strings.HasPrefix(text, g.name+" ") {
-			if a := g.ask(ctx, s); a.Err == nil && g.search.Newest(a) {
+			if a, _ := g.Ask(ctx, s); a.Err == nil && g.search.Newest(a) {
 				moved(a.Address)
 			}
 		}

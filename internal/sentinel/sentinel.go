@@ -40,17 +40,18 @@ func (g *Group) Sentinels() []node.Server { return g.sentinels }
 // believed only if no other one answers.
 func (g *Group) Find(ctx context.Context) (address string, err error) {
 	return g.search.Find(ctx, len(g.sentinels), func(ctx context.Context, i int) inquiry.Answer {
-		return g.ask(ctx, g.sentinels[i])
+		a, _ := g.Ask(ctx, g.sentinels[i])
+		return a
 	})
 }
 
-// ask asks one sentinel for the primary.
-func (g *Group) ask(ctx context.Context, s node.Server) (a inquiry.Answer) {
+// Ask asks one sentinel for the primary. known is how many sentinels of the group it knows, itself included.
+func (g *Group) Ask(ctx context.Context, s node.Server) (a inquiry.Answer, known int64) {
 	ctx, cancel := context.WithTimeout(ctx, inquiry.Patience)
 	defer cancel()
 	t, err := inquiry.Begin(ctx, kind, s)
 	if err != nil {
-		return inquiry.Answer{Err: err}
+		return inquiry.Answer{Err: err}, 0
 	}
 	defer t.End()
 	// While a failover ends, only the first command knows the new address. The second one has the epoch of that failover.
@@ -60,10 +61,12 @@ func (g *Group) ask(ctx context.Context, s node.Server) (a inquiry.Answer) {
 				a.Address, err = g.addressIn(v)
 				return err
 			}
-			a.Epoch, err = epochIn(v)
+			if a.Epoch, err = numberIn(v, "config-epoch"); err == nil {
+				known, err = numberIn(v, "num-other-sentinels")
+			}
 			return err
 		})
-	return a
+	return a, known + 1
 }
 
 // addressIn returns the address in a reply to GET-MASTER-ADDR-BY-NAME.
@@ -85,17 +88,17 @@ func (g *Group) addressIn(v *wire.Value) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// epochIn returns the config-epoch in a reply to SENTINEL MASTER, or 0 if there is none.
-func epochIn(v *wire.Value) (epoch int64, err error) {
+// numberIn returns a number in a reply to SENTINEL MASTER, or 0 if there is none of that name.
+func numberIn(v *wire.Value, name string) (n int64, err error) {
 	if v.Kind != '*' && v.Kind != '%' {
 		return 0, wire.Unexpected(v).Err
 	}
 	for i := 0; i+1 < len(v.Items); i += 2 {
-		if string(v.Items[i].Text) == "config-epoch" {
-			if epoch, err = strconv.ParseInt(string(v.Items[i+1].Text), 10, 64); err != nil {
+		if string(v.Items[i].Text) == name {
+			if n, err = strconv.ParseInt(string(v.Items[i+1].Text), 10, 64); err != nil {
 				err = wire.Unexpected(&v.Items[i+1]).Err
 			}
-			return epoch, err
+			return n, err
 		}
 	}
 	return 0, nil

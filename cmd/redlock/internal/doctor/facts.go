@@ -121,7 +121,7 @@ func (f *facts) gather(ctx context.Context, o *Options) {
 			return
 		}
 	}
-	f.askSentinels(ctx, o)
+	f.askSentinels(ctx)
 	f.lock = f.tryLock(ctx, o, strings.TrimPrefix(probe, o.Prefix))
 }
 

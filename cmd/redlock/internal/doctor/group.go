@@ -6,71 +6,44 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomodule/redigo/redis"
-
-	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
+	"github.com/quorumlock/quorumlock/internal/inquiry"
 	"github.com/quorumlock/quorumlock/internal/sentinel"
 )
 
 // watcher is what one sentinel of the group says of it.
 type watcher struct {
-	addr    string
-	primary string            // the address that it gives to clients
-	master  map[string]string // the reply to SENTINEL MASTER, whose address is older while a failover ends
-	err     error
+	inquiry.Answer
+	addr  string
+	known int64 // how many sentinels it knows, itself included
 }
 
 // leastWatchers is how many sentinels a group needs, so that a majority is left when one fails.
 const leastWatchers = 3
 
 // askSentinels asks each sentinel of a group what it knows.
-func (f *facts) askSentinels(ctx context.Context, o *Options) {
+func (f *facts) askSentinels(ctx context.Context) {
 	g, is := f.to.Finder.(*sentinel.Group)
 	if !is {
 		return
 	}
 	for _, s := range g.Sentinels() {
-		ctx, cancel := context.WithTimeout(ctx, client.ConnectTimeout(o.Timeout))
-		w := watcher{addr: s.Address}
-		c, err := client.Connect(ctx, &s)
-		if err == nil {
-			if w.master, w.err = fields(c.Do(ctx, "SENTINEL", "MASTER", g.Name())); w.err == nil {
-				var address []string
-				address, w.err = redis.Strings(c.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", g.Name()))
-				w.primary = strings.Join(address, ":")
-			}
-			c.Close()
-		} else {
-			w.err = err
-		}
-		cancel()
-		f.watchers = append(f.watchers, w)
+		a, known := g.Ask(ctx, s)
+		f.watchers = append(f.watchers, watcher{a, s.Address, known})
 	}
-}
-
-// fields makes a map of a reply in which keys and values alternate.
-func fields(reply any, err error) (map[string]string, error) {
-	words, err := redis.Strings(reply, err)
-	named := map[string]string{}
-	for pair := range slices.Chunk(words, 2) {
-		named[pair[0]] = pair[len(pair)-1]
-	}
-	return named, err
 }
 
 // sentinels looks at what the sentinels of a group say.
 func sentinels(_ *examination, f *facts) (found []Finding) {
 	named := map[string]string{} // a sentinel that names an address as the primary
 	for _, w := range f.watchers {
-		if w.err != nil {
-			found = append(found, warning(fmt.Sprintf("the sentinel %s: %s", w.addr, printable(w.err.Error())),
+		if w.Err != nil {
+			found = append(found, warning("the "+printable(w.Err.Error()),
 				"start it, correct its address in the URL, or give sentinel_user and sentinel_password there")...)
 			continue
 		}
-		named[w.primary] = w.addr
-		known := number(w.master, "num-other-sentinels") + 1
-		found = append(found, warningIf(known < leastWatchers,
-			fmt.Sprintf("the sentinel %s knows %d sentinels, itself included", w.addr, known),
+		named[w.Address] = w.addr
+		found = append(found, warningIf(w.known < leastWatchers,
+			fmt.Sprintf("the sentinel %s knows %d sentinels, itself included", w.addr, w.known),
 			"run three sentinels or more, each on a machine of its own")...)
 	}
 	if len(named) > 1 {
