@@ -54,24 +54,17 @@ func (l *lister) scan(ctx context.Context) (err error) {
 	if err := l.introduce(ctx); err != nil {
 		return err
 	}
-	var keys []string // of the last page
+	var keys []string // of the last page, without the tag
 	for cursor := "0"; cursor != "" || len(keys) > 0; {
-		// One message asks for the values of a page, for the next page, and last for the role of the server that has answered.
-		commands := readAll(keys)
+		// One message asks for the values of a page, and for the next page.
+		commands := l.readAll(keys)
 		if cursor != "" {
 			commands = append(commands, []string{"SCAN", cursor, "MATCH", l.match(), "COUNT", strconv.Itoa(page)})
 		}
-		replies, err := l.ask(ctx, append(commands, []string{"INFO", "replication"}))
+		replies, err := l.askMaster(ctx, commands)
 		if err != nil {
 			return err
 		}
-		role := replies[len(replies)-1]
-		if info, isText := role.(string); isText { // a refusal says nothing
-			if err := client.RequireMaster(info); err != nil {
-				return err
-			}
-		}
-		replies = replies[:len(replies)-1]
 		if err := l.take(keys, replies); err != nil {
 			return err
 		}
@@ -80,7 +73,7 @@ func (l *lister) scan(ctx context.Context) (err error) {
 			if cursor, keys, err = ParsePage(replies[len(replies)-1]); err != nil {
 				return err
 			}
-			keys, l.paged = l.admit(keys), true
+			keys, l.paged = l.admit(l.own(keys)), true
 		}
 	}
 	return nil
@@ -112,6 +105,24 @@ func (l *lister) introduce(ctx context.Context) error {
 	return nil
 }
 
+// askMaster sends commands to the server and returns the replies, of a server that shows behind them that it is a master. In
+// a cluster it must have the slot of the node, all of it: without a part it may have left out keys.
+func (l *lister) askMaster(ctx context.Context, commands [][]string) ([]any, error) {
+	n := len(commands)
+	commands = append(append(commands, client.AskSlot(l.server, l.Prefix)...), []string{"INFO", "replication"})
+	replies, err := l.ask(ctx, commands)
+	if err != nil {
+		return nil, err
+	}
+	last := len(replies) - 1
+	if info, isText := replies[last].(string); isText { // a refusal says nothing
+		if err := client.RequireMaster(info); err != nil {
+			return nil, err
+		}
+	}
+	return replies[:n], client.ReadSlot(replies[n:last])
+}
+
 // ask sends commands to the server and returns the replies, within the timeout.
 func (l *lister) ask(ctx context.Context, commands [][]string) ([]any, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Timeout, nodeerr.ErrTimeout)
@@ -125,7 +136,18 @@ func (l *lister) ask(ctx context.Context, commands [][]string) ([]any, error) {
 
 // match returns the pattern of the keys.
 func (l *lister) match() string {
-	return Literally(l.Prefix) + cmp.Or(l.Pattern, "*")
+	return Literally(l.server.Tag+l.Prefix) + cmp.Or(l.Pattern, "*")
+}
+
+// own returns the keys that have the tag of the node, without it. Others are not of the node, whatever the server has made
+// of the pattern.
+func (l *lister) own(keys []string) (own []string) {
+	for _, key := range keys {
+		if key, is := strings.CutPrefix(key, l.server.Tag); is {
+			own = append(own, key)
+		}
+	}
+	return own
 }
 
 // Literally returns the pattern that matches a text and nothing else.
@@ -134,9 +156,10 @@ func Literally(text string) string {
 }
 
 // readAll returns the commands that read keys: for each its TTL, and what it holds up to a byte more than a token may have.
-func readAll(keys []string) [][]string {
-	commands := make([][]string, 0, 2*len(keys)+1) // with room for one more
+func (l *lister) readAll(keys []string) [][]string {
+	commands := make([][]string, 0, 2*len(keys)+3) // with room for some more
 	for _, key := range keys {
+		key = l.server.Tag + key
 		commands = append(commands, []string{"PTTL", key}, []string{"GETRANGE", key, "0", strconv.Itoa(wire.MaxToken)})
 	}
 	return commands
