@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
@@ -33,9 +34,9 @@ const (
 	otherData  = "it has data of another program in the place of its stamp"
 )
 
-// AskStamp returns the commands that read the stamp of a node. [ReadStamp] takes their replies.
-func AskStamp(node string) [][]string {
-	key := wire.StampKey(node)
+// AskStamp returns the commands that read the stamp of the node of a server. [ReadStamp] takes their replies.
+func AskStamp(s *node.Server) [][]string {
+	key := s.Tag + wire.StampKey(s.StampName())
 	return [][]string{{"GETRANGE", key, "0", strconv.Itoa(wire.MaxToken)}, {"PTTL", key}} // a byte more than a value that is of interest
 }
 

@@ -34,7 +34,7 @@ func (f *facts) since(ctx context.Context, c *conn, o *Options) {
 	if o.Prepare {
 		f.prepared = f.prepare(ctx, o)
 	}
-	replies := c.all(ctx, client.AskStamp(f.to.StampName())...)
+	replies := c.all(ctx, client.AskStamp(f.to)...)
 	if replies == nil {
 		return
 	}

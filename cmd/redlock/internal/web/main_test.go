@@ -61,9 +61,9 @@ func overReal(t *testing.T, change func(*web.Config)) *site {
 	return over(t, servers, testredis.URLs(servers), change)
 }
 
-func over(t *testing.T, servers []*testredis.Process, urls []string, change func(*web.Config)) *site {
+func over(t *testing.T, servers []*testredis.Process, urls []string, change func(*web.Config), opts ...pool.Option) *site {
 	t.Helper()
-	nodes, err := pool.Open(urls, pool.WithTimeout(5*time.Second))
+	nodes, err := pool.Open(urls, append(opts, pool.WithTimeout(5*time.Second))...)
 	require.NoError(t, err)
 	locker, err := redlock.New(nodes, redlock.WithKeyPrefix("lock:"))
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"strconv"
@@ -36,6 +37,7 @@ type health struct {
 type probe struct {
 	server  *node.Server
 	timeout time.Duration
+	prefix  string         // of the keys of locks
 	guarded bool           // the programs' restart guard is for the node
 	client  *client.Client // nil if there is no connection
 	last    health
@@ -87,8 +89,11 @@ func (p *probe) exchange(ctx context.Context, h *health) (err error) {
 		return err
 	}
 	commands := [][]string{{"INFO", "server"}, {"INFO", "replication"}}
+	first := len(commands)
+	commands = append(commands, client.AskSlot(p.server, p.prefix)...)
+	stamp := len(commands)
 	if p.guarded {
-		commands = append(commands, client.AskStamp(p.server.StampName())...)
+		commands = append(commands, client.AskStamp(p.server)...)
 	}
 	replies, err := p.client.DoAll(ctx, commands)
 	if err != nil {
@@ -107,9 +112,9 @@ func (p *probe) exchange(ctx context.Context, h *health) (err error) {
 	}
 	replication, _ := redis.String(replies[1], nil)
 	if p.guarded {
-		h.stamped = readStamp(info, replication, replies[2:])
+		h.stamped = readStamp(info, replication, replies[stamp:])
 	}
-	return client.RequireMaster(replication)
+	return cmp.Or(client.RequireMaster(replication), client.ReadSlot(replies[first:stamp]))
 }
 
 func (p *probe) close() {
