@@ -67,7 +67,7 @@ func (n *Node) Slot() int { return n.slot }
 // the cluster, or has not heard of the last change, is believed only if no other one answers.
 func (n *Node) Find(ctx context.Context) (address string, err error) {
 	known := n.known()
-	return n.search.Find(ctx, len(known), func(ctx context.Context, i int) inquiry.Answer { return n.ask(ctx, known[i]) })
+	return n.search.Find(ctx, len(known), func(ctx context.Context, i int) inquiry.Answer { return n.Ask(ctx, known[i]) })
 }
 
 // Follow waits until ctx ends. A server that has lost a slot says so when it is asked for a key.
@@ -95,8 +95,8 @@ func (c *Cluster) learn(masters []string) {
 	c.masters = masters
 }
 
-// ask asks one server for the master that has the slot.
-func (n *Node) ask(ctx context.Context, s node.Server) (a inquiry.Answer) {
+// Ask asks one server for the master that has the slot. The Epoch is 0 if the server has lost contact with the cluster.
+func (n *Node) Ask(ctx context.Context, s node.Server) (a inquiry.Answer) {
 	ctx, cancel := context.WithTimeout(ctx, inquiry.Patience)
 	defer cancel()
 	t, err := inquiry.Begin(ctx, kind, s)

@@ -61,7 +61,7 @@ type check struct {
 }
 
 // checks are all checks, in the order in which their findings are reported.
-var checks = slices.Concat(setChecks, reachChecks, setupChecks, memoryChecks, persistenceChecks, guardChecks, clockChecks, rightsChecks, keyChecks, lockChecks)
+var checks = slices.Concat(setChecks, reachChecks, setupChecks, clusterChecks, memoryChecks, persistenceChecks, guardChecks, clockChecks, rightsChecks, keyChecks, lockChecks)
 
 // Names returns the names of all checks.
 func Names() (names []string) {

@@ -42,9 +42,10 @@ type facts struct {
 	clock       time.Duration   // how far the server's clock is ahead of ours
 	uncertainty time.Duration   // of clock; below zero if it was not measured
 
-	sentinels int64     // connections of Sentinels; -1 if it is unknown
-	watchers  []watcher // the sentinels of a group
-	resp3     error     // why HELLO 3 was refused
+	sentinels int64             // connections of Sentinels; -1 if it is unknown
+	guides    []guide           // the servers of the URL of a group or a cluster
+	cluster   map[string]string // of CLUSTER INFO; nil if it was refused, or the node is in no cluster
+	resp3     error             // why HELLO 3 was refused
 
 	prepared error        // why the server was not stamped, if it was to be
 	stamp    client.Stamp // of a node that the restart guard is for
@@ -121,7 +122,7 @@ func (f *facts) gather(ctx context.Context, o *Options) {
 			return
 		}
 	}
-	f.askSentinels(ctx)
+	f.askGuides(ctx)
 	f.lock = f.tryLock(ctx, o, strings.TrimPrefix(probe, o.Prefix))
 }
 
@@ -233,6 +234,7 @@ func within(ctx context.Context, timeout time.Duration, err error) error {
 var settings = []string{
 	"save", "appendonly", "appendfsync", "no-appendfsync-on-rewrite", "stop-writes-on-bgsave-error", "min-replicas-to-write",
 	"timeout", "maxclients", "tracking-table-max-keys", "client-output-buffer-limit", "repl-backlog-ttl",
+	"cluster-require-full-coverage",
 }
 
 // look asks the server about itself.
@@ -253,6 +255,12 @@ func (f *facts) look(ctx context.Context, c *conn, _ *Options) {
 	if pair, err := redis.Values(reply, nil); refusal == nil && err == nil && len(pair) == 2 {
 		if n, err := redis.Int64(pair[1], nil); err == nil {
 			f.sentinels = n
+		}
+	}
+	if f.inCluster() {
+		reply, _ := c.do(ctx, "CLUSTER", "INFO")
+		if text, is := reply.(string); is {
+			f.cluster = parseInfo(text)
 		}
 	}
 	// Last, since the connection speaks RESP3 afterwards.

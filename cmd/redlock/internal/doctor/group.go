@@ -6,52 +6,70 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quorumlock/quorumlock/internal/cluster"
 	"github.com/quorumlock/quorumlock/internal/inquiry"
 	"github.com/quorumlock/quorumlock/internal/sentinel"
 )
 
-// watcher is what one sentinel of the group says of it.
-type watcher struct {
+// guide is what one sentinel of a group says of it, or one server of a cluster of the slot.
+type guide struct {
 	inquiry.Answer
 	addr  string
-	known int64 // how many sentinels it knows, itself included
+	known int64 // how many sentinels a sentinel knows, itself included
 }
 
 // leastWatchers is how many sentinels a group needs, so that a majority is left when one fails.
 const leastWatchers = 3
 
-// askSentinels asks each sentinel of a group what it knows.
-func (f *facts) askSentinels(ctx context.Context) {
-	g, is := f.to.Finder.(*sentinel.Group)
-	if !is {
-		return
+// askGuides asks each server that the URL names where the server of the node is.
+func (f *facts) askGuides(ctx context.Context) {
+	switch finder := f.to.Finder.(type) {
+	case *sentinel.Group:
+		for _, s := range finder.Sentinels() {
+			a, known := finder.Ask(ctx, s)
+			f.guides = append(f.guides, guide{a, s.Address, known})
+		}
+	case *cluster.Node:
+		for _, s := range finder.Servers() {
+			f.guides = append(f.guides, guide{Answer: finder.Ask(ctx, s), addr: s.Address})
+		}
 	}
-	for _, s := range g.Sentinels() {
-		a, known := g.Ask(ctx, s)
-		f.watchers = append(f.watchers, watcher{a, s.Address, known})
+}
+
+// contradictions returns the addresses that guides have named, each with one of these guides; nil if they agree.
+func contradictions(guides []guide) (each []string) {
+	named := map[string]string{}
+	for _, g := range guides {
+		named[g.Address] = g.addr
 	}
+	if len(named) < 2 {
+		return nil
+	}
+	for address, by := range named {
+		each = append(each, fmt.Sprintf("%s (%s)", quoted(address), by))
+	}
+	slices.Sort(each)
+	return each
 }
 
 // sentinels looks at what the sentinels of a group say.
 func sentinels(_ *examination, f *facts) (found []Finding) {
-	named := map[string]string{} // a sentinel that names an address as the primary
-	for _, w := range f.watchers {
-		if w.Err != nil {
-			found = append(found, warning("the "+printable(w.Err.Error()),
+	if !f.to.Watched {
+		return nil
+	}
+	var named []guide
+	for _, g := range f.guides {
+		if g.Err != nil {
+			found = append(found, warning("the "+printable(g.Err.Error()),
 				"start it, correct its address in the URL, or give sentinel_user and sentinel_password there")...)
 			continue
 		}
-		named[w.Address] = w.addr
-		found = append(found, warningIf(w.known < leastWatchers,
-			fmt.Sprintf("the sentinel %s knows %d sentinels, itself included", w.addr, w.known),
+		named = append(named, g)
+		found = append(found, warningIf(g.known < leastWatchers,
+			fmt.Sprintf("the sentinel %s knows %d sentinels, itself included", g.addr, g.known),
 			"run three sentinels or more, each on a machine of its own")...)
 	}
-	if len(named) > 1 {
-		var each []string
-		for primary, by := range named {
-			each = append(each, fmt.Sprintf("%s (%s)", quoted(primary), by))
-		}
-		slices.Sort(each)
+	if each := contradictions(named); each != nil {
 		found = append(found, fault("the sentinels do not agree on the primary: "+strings.Join(each, ", "),
 			"wait for the end of a failover; then correct SENTINEL MONITOR on the one that is wrong")...)
 	}

@@ -48,7 +48,7 @@ func (f *facts) since(ctx context.Context, c *conn, o *Options) {
 	case refusal.Code != "NOPERM":
 		f.noStamp = "the stamp of the node, whose read the server answers with " + quoted(refusal.Message)
 	case aboutKey.MatchString(refusal.Message):
-		f.noStamp = "the right " + stampKeys
+		f.noStamp = "the right " + f.rule(stampKeys)
 	default:
 		f.noStamp = "the right +getrange +pttl"
 	}

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/form"
@@ -69,7 +71,7 @@ func (f *facts) scan(ctx context.Context, c *conn, o *Options) {
 			s.missing = fmt.Sprintf("more time: the first %d keys were looked at", s.seen)
 			return
 		}
-		reply, refusal := c.do(ctx, "SCAN", cursor, "MATCH", survey.Literally(o.Prefix)+"*", "COUNT", fmt.Sprint(pageSize))
+		reply, refusal := c.do(ctx, "SCAN", cursor, "MATCH", survey.Literally(f.key(o.Prefix))+"*", "COUNT", fmt.Sprint(pageSize))
 		switch {
 		case c.err != nil:
 			s.missing = "keys that fit in a reply: " + printable(c.err.Error())
@@ -91,6 +93,7 @@ func (f *facts) scan(ctx context.Context, c *conn, o *Options) {
 			return
 		}
 		if cursor = next; cursor == "" {
+			s.missing = f.slotMissing(ctx, c, o)
 			return
 		}
 	}
@@ -98,10 +101,14 @@ func (f *facts) scan(ctx context.Context, c *conn, o *Options) {
 
 // read looks at keys, with the script that Inspect uses.
 func (f *facts) read(ctx context.Context, c *conn, o *Options, names []string) {
-	names = slices.DeleteFunc(names, func(name string) bool { return form.Reserved(name) || !strings.HasPrefix(name, o.Prefix) })
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, f.key(o.Prefix)) })
+	for i := range names {
+		names[i] = names[i][len(f.to.Tag):]
+	}
+	names = slices.DeleteFunc(names, form.Reserved)
 	f.keys.seen += len(names)
 	for batch := range slices.Chunk(names, 100) {
-		for i, reply := range c.all(ctx, observations(batch)...) {
+		for i, reply := range c.all(ctx, f.observations(batch)...) {
 			k, is := keyOf(batch[i], reply)
 			switch {
 			case !is:
@@ -115,10 +122,22 @@ func (f *facts) read(ctx context.Context, c *conn, o *Options, names []string) {
 	}
 }
 
+// slotMissing returns why keys may have been left out: the slot of the node is on another server by now, or a part of it.
+func (f *facts) slotMissing(ctx context.Context, c *conn, o *Options) string {
+	if !f.inCluster() {
+		return ""
+	}
+	replies := c.all(ctx, client.AskSlot(f.to, o.Prefix)...)
+	if err := cmp.Or(c.err, client.ReadSlot(replies)); err != nil {
+		return "the whole slot of the node: " + printable(err.Error())
+	}
+	return ""
+}
+
 // observations returns the commands that read keys, with arguments of the script.
-func observations(names []string, args ...string) (commands [][]string) {
+func (f *facts) observations(names []string, args ...string) (commands [][]string) {
 	for _, name := range names {
-		commands = append(commands, append([]string{"EVAL", form.Scripts["observe"].Source, "1", name}, args...))
+		commands = append(commands, append([]string{"EVAL", form.Scripts["observe"].Source, "1", f.key(name)}, args...))
 	}
 	return commands
 }
@@ -152,15 +171,15 @@ var redisson = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d
 
 // kind returns more about a key that cannot be a lock, as far as the user may ask.
 func (f *facts) kind(ctx context.Context, c *conn, k key) string {
-	reply, _ := c.do(ctx, "TYPE", k.name)
+	reply, _ := c.do(ctx, "TYPE", f.key(k.name))
 	if is, _ := reply.(string); is != "hash" {
 		return k.kind
 	}
-	reply, _ = c.do(ctx, "HLEN", k.name)
+	reply, _ = c.do(ctx, "HLEN", f.key(k.name))
 	if size, _ := reply.(int64); size != 1 {
 		return k.kind
 	}
-	reply, _ = c.do(ctx, "HKEYS", k.name)
+	reply, _ = c.do(ctx, "HKEYS", f.key(k.name))
 	if fields, err := redis.Strings(reply, nil); err == nil && len(fields) == 1 && redisson.MatchString(fields[0]) {
 		return "a lock of Redisson"
 	}

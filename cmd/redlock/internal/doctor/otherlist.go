@@ -98,7 +98,7 @@ func (x *examination) glance(ctx context.Context, names []string) []glimpse {
 			}
 			defer c.Close()
 			asked := time.Now()
-			replies := c.all(ctx, observations(names, "master")...)
+			replies := c.all(ctx, f.observations(names, "master")...)
 			if c.err != nil {
 				return
 			}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/inquiry"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
@@ -74,10 +75,14 @@ func explain(f *facts) (what, fix string) {
 	var slow interface{ Timeout() bool }
 	text := printable(strings.ReplaceAll(f.err.Error(), "pool: ", ""))
 	ping := "redis-cli -s " + f.addr + " PING"
-	if host, port, err := net.SplitHostPort(f.addr); err == nil && f.to.Network != "unix" {
+	if f.to.Finder != nil {
+		ping = "redis-cli PING"
+	} else if host, port, err := net.SplitHostPort(f.addr); err == nil && f.to.Network != "unix" {
 		ping = fmt.Sprintf("redis-cli -h %s -p %s PING", host, port)
 	}
 	switch err := f.err; {
+	case errors.As(err, new(*inquiry.Error)):
+		return text, guideFix(f, err)
 	case errors.As(err, &refusal):
 		return explainRefusal(refusal, f)
 	case errors.As(err, &dns):

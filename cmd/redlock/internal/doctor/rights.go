@@ -56,7 +56,19 @@ func (l aclLine) rules(prefix string) []string {
 
 // aclFix is the command that gives the user the rights of a line.
 func aclFix(f *facts, line int, prefix string) string {
-	return "ACL SETUSER " + f.user + " " + strings.Join(aclLines[line].rules(prefix), " ")
+	rules := aclLines[line].rules(prefix)
+	for i := range rules {
+		rules[i] = f.rule(rules[i])
+	}
+	return "ACL SETUSER " + f.user + " " + strings.Join(rules, " ")
+}
+
+// rule returns a rule as the server needs it: in a cluster, keys and channels have the tags of the nodes.
+func (f *facts) rule(rule string) string {
+	if f.inCluster() && strings.ContainsAny(rule[:1], "~&") {
+		return rule[:1] + "{q*}" + rule[1:]
+	}
+	return rule
 }
 
 // attempt is a right that was tried.
@@ -80,13 +92,14 @@ var rightsChecks = []check{
 
 // try does what the programs do, command by command, and notes what is refused. Each key that it makes has a TTL.
 func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) {
-	counter, sharers, wanted, slots := "{"+key+"}:fence", "{"+key+"}:sharers", "{"+key+"}:wanted", "{"+key+"}:slots"
+	counter, sharers, wanted, slots := f.key("{"+key+"}:fence"), f.key("{"+key+"}:sharers"), f.key("{"+key+"}:wanted"), f.key("{"+key+"}:slots")
+	key = f.key(key)
 	observe := form.Scripts["observe"]
 	keys, counters := "~"+o.Prefix+"*", "~{"+o.Prefix+"*}:fence"
 	allSharers, allWanted, allSlots := "~{"+o.Prefix+"*}:sharers", "~{"+o.Prefix+"*}:wanted", "~{"+o.Prefix+"*}:slots"
 	soon := strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10)
 	const ttl = "10000"
-	stamp := "quorumlock:doctor-" + rand.Text()
+	stamp := f.key("quorumlock:doctor-" + rand.Text())
 	tries := []struct {
 		line         int
 		rule, access string
@@ -159,7 +172,7 @@ func (f *facts) tryMessages(ctx context.Context, c *conn, o *Options) {
 	}
 	defer second.Close()
 	id, _ := second.do(ctx, "CLIENT", "ID")
-	channel := "quorumlock:doctor-" + rand.Text()
+	channel := f.key("quorumlock:doctor-" + rand.Text())
 	for _, try := range []struct {
 		by     *conn // RESP2 and RESP3 differ in whether the reply to SUBSCRIBE is one
 		access string
@@ -239,7 +252,7 @@ func rights(line int) func(*examination, *facts) []Finding {
 			}
 			rule := a.rule
 			if a.access != "" && aboutKey.MatchString(a.refusal.Message) {
-				rule = a.access
+				rule = f.rule(a.access)
 			}
 			if !slices.Contains(lacking, rule) {
 				lacking = append(lacking, rule)

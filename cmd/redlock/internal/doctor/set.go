@@ -22,13 +22,17 @@ var setChecks = []check{
 }
 
 func (x *examination) count() []Finding {
+	fewer := "run three or five independent servers and list them all in --nodes and in all programs; fewer are enough only if locking may be down when a node is"
+	even := "remove or add one node: docs/operations.md, Changing the set of nodes"
+	if x.facts[0].inCluster() {
+		fewer = "write nodes=3 in the URL for three masters, nodes=5 for five: in all programs at once, as programs with another number do not exclude each other"
+		even = fewer
+	}
 	switch n := len(x.facts); {
 	case n < 3:
-		return warning(fmt.Sprintf("%s: the loss of one stops all locking", display.Counted(n, "node")),
-			"run three or five independent servers and list them all in --nodes and in all programs; fewer are enough only if locking may be down when a node is")
+		return warning(fmt.Sprintf("%s: the loss of one stops all locking", display.Counted(n, "node")), fewer)
 	case n%2 == 0:
-		return warning(fmt.Sprintf("%d nodes, an even number", n),
-			"remove or add one node: docs/operations.md, Changing the set of nodes")
+		return warning(fmt.Sprintf("%d nodes, an even number", n), even)
 	}
 	return nil
 }
@@ -90,7 +94,12 @@ func (x *examination) duplicates() (found []Finding) {
 		if id == "" || f.err != nil {
 			continue
 		}
-		if other := first[id]; other != nil {
+		if other := first[id]; other != nil && f.inCluster() && other.inCluster() {
+			is := sameMaster(f, other)
+			is[0].Node = f.addr
+			found = append(found, is...)
+			continue
+		} else if other != nil {
 			is := fault(fmt.Sprintf("it is the same server as %s: both have the run_id %s", other.addr, quoted(id)),
 				"replace one of the two URLs by that of another server, in all programs")
 			is[0].Node = f.addr

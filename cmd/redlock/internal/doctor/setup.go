@@ -15,8 +15,11 @@ var setupChecks = []check{
 	{name: "replicas", docs: "operations.md#nodes", need: info("connected_slaves"),
 		why: "Replication is asynchronous: after a failover the new master has forgotten the latest locks. Locking needs no replicas.",
 		node: func(_ *examination, f *facts) []Finding {
-			if f.to.Watched {
+			switch {
+			case f.to.Watched:
 				return groupReplicas(f)
+			case f.inCluster():
+				return clusterReplicas(f)
 			}
 			n := number(f.info, "connected_slaves")
 			return warningIf(n > 0, fmt.Sprintf("%d replicas are attached", n), "on each replica: REPLICAOF NO ONE, or end it")
@@ -26,16 +29,12 @@ var setupChecks = []check{
 		node: func(_ *examination, f *facts) []Finding {
 			return warningIf(f.sentinels > 0 && !f.to.Watched, fmt.Sprintf("%d Sentinels watch the server", f.sentinels), "on each Sentinel: SENTINEL REMOVE NAME")
 		}},
-	{name: "sentinels", docs: "failover.md#sentinel", need: func(*facts) string { return "" }, node: sentinels,
+	{name: "sentinels", docs: "failover.md#sentinel", need: nothing, node: sentinels,
 		why: "A group has no primary, and grants no locks, while its sentinels cannot agree on one."},
 	{name: "min-replicas", docs: "operations.md#server-settings", need: either(info("min_slaves_good_slaves"), config("min-replicas-to-write")), node: minReplicas,
 		why: "Without so many replicas the server answers NOREPLICAS to everything, releases included; and nodes should have no replicas."},
-	{name: "cluster", docs: "operations.md#nodes", need: info("cluster_enabled"),
-		why: "A cluster node rejects the keys that belong to others, and its replicas take over: nodes must be independent servers.",
-		node: func(_ *examination, f *facts) []Finding {
-			return faultIf(f.info["cluster_enabled"] != "0", "cluster mode is on",
-				"cluster-enabled no in the file, and a restart; or list a server of its own")
-		}},
+	{name: "cluster", docs: "operations.md#nodes", need: clusterModeKnown, node: clusterMode,
+		why: "A cluster node rejects the keys that belong to others, and its replicas take over: nodes must be independent servers."},
 	{name: "state", docs: waitsDocs, need: info("loading"),
 		why: "The server answers LOADING until its data is read, and grants no locks.",
 		node: func(_ *examination, f *facts) []Finding {
@@ -70,8 +69,11 @@ func sentinelKnown(f *facts) string {
 }
 
 func minReplicas(_ *examination, f *facts) []Finding {
-	if f.to.Watched {
+	switch {
+	case f.to.Watched:
 		return groupMinReplicas(f)
+	case f.inCluster():
+		return clusterMinReplicas(f)
 	}
 	n := number(f.config, "min-replicas-to-write")
 	if _, is := f.info["min_slaves_good_slaves"]; is && n == 0 {

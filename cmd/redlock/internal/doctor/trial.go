@@ -110,7 +110,7 @@ func (f *facts) forget(ctx context.Context, o *Options, counter string) error {
 		return err
 	}
 	defer c.Close()
-	_, _ = c.do(ctx, "DEL", counter) // if it is refused, the TTL of the counter ends it
+	_, _ = c.do(ctx, "DEL", f.key(counter)) // if it is refused, the TTL of the counter ends it
 	return c.err
 }
 
