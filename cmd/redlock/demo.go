@@ -42,7 +42,7 @@ func (c *demoCmd) Validate() error {
 		}
 		c.Nodes = urls
 		if failsOver(urls) {
-			return errors.New("--nodes: the demo needs servers, and no groups that fail over: it cuts single nodes off")
+			return errors.New("--nodes: the demo needs servers, and no groups or clusters, which fail over: it cuts single nodes off")
 		}
 		if len(c.Nodes) < minNodes {
 			return fmt.Errorf("--nodes: the demo needs at least %d nodes, so that a majority is left without one of them", minNodes)
@@ -72,12 +72,8 @@ func (c *demoCmd) Run(ctx context.Context, to streams) (err error) {
 	if err != nil {
 		return err
 	}
-	servers, err := serversOf(nodes)
-	if err != nil {
-		return err
-	}
 	s := &scenario{
-		show: &show{w: to.out}, urls: urls, about: about, network: newNetwork(), servers: servers,
+		show: &show{w: to.out}, urls: urls, about: about, network: newNetwork(), servers: serversOf(nodes),
 		name: c.name, ttl: c.TTL, timeout: c.Timeout,
 	}
 	for _, n := range nodes {

@@ -174,6 +174,11 @@ func (f *programFlags) check(servers []*node.Server) error {
 			err = errors.Join(err, fmt.Errorf("--durable: %q is not the address of a node: give host:port as in --nodes, or all", address))
 		}
 	}
+	for _, s := range servers {
+		if s.Finder != nil && doctor.Durable(f.Durable, s.Address) {
+			err = errors.Join(err, fmt.Errorf("--durable: %s fails over, so it cannot be durable", s.Address))
+		}
+	}
 	return err
 }
 

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	slots "github.com/quorumlock/quorumlock/internal/cluster"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
@@ -42,22 +44,47 @@ func TestGroups_AreNodesForEachCommand(t *testing.T) {
 	require.Contains(t, out, "a@"+s.Addrs()[0])
 }
 
-func TestCluster_CommandsThatLookAtServersRefuseItsNodes(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{{"list"}, {"doctor", "--restart-guard=1m"}, {"web"}, {"demo"}} {
-		code, out, problems := call(t.Context(), append(args, "--nodes=redis+cluster://127.0.0.1:1,127.0.0.1:2/?nodes=3")...)
-		require.Contains(t, []int{exitUsage, exitInternal}, code, out)
-		require.Contains(t, problems, "--nodes: ", args)
-	}
-}
-
-func TestCluster_LocksAreTakenThere(t *testing.T) {
+// Every command but the demo works on the nodes of a cluster as on servers.
+func TestCluster_MakesNodesForEachCommand(t *testing.T) {
 	t.Parallel()
 	c := testredis.NewCluster(t)
-	flags := []string{"--nodes=" + c.URL(3), "--timeout=10s"}
-	code, _, problems := call(t.Context(), with(flags, "try", "job", "--ttl=100ms", "--restart-guard=100ms", "--wait=20s")...)
+	flags := []string{"--nodes=" + c.URL(3), "--key-prefix=lock:", "--timeout=10s"}
+	ok := func(args ...string) string {
+		code, out, problems := call(t.Context(), with(flags, args...)...)
+		require.Zero(t, code, "%q: %s%s", args, out, problems)
+		return out
+	}
+	for i := range 3 {
+		n := slots.New(nil).Node(i, 3)
+		owner := c.Owner(n.Slot())
+		left := 60*24*time.Hour - time.Hour
+		_, err := owner.Do("SET", n.Tag()+testredis.Stamps+n.Name(), testredis.OwnStamp(t, owner), "PX", left.Milliseconds())
+		require.NoError(t, err)
+	}
+	token := ok("try", "job", "--ttl=10m")
+	require.Contains(t, ok("inspect", "job"), "q2/3.9@")
+	list := ok("list")
+	require.Contains(t, list, "job")
+	require.Contains(t, list, "3/3")
+	require.Contains(t, list, "1 lock, 3 of 3 nodes answered")
+	require.NotContains(t, list, "{q")
+	ok("extend", "job", "--ttl=20m", "--token="+token[:len(token)-1])
+	ok("unlock", "job", "--force", "--yes")
+	require.Contains(t, ok("list"), "0 locks")
+
+	code, out, _ := call(t.Context(), with(flags, "doctor")...)
+	require.Equal(t, exitUsage, code, out)
+	code, out, _ = call(t.Context(), with(flags, "doctor", "--restart-guard=10m", "--durable=all")...)
+	require.Equal(t, exitUsage, code, out)
+	out = ok("doctor", "--restart-guard=10m", "--only=role,cluster,cluster-servers,replicas,duplicate,rights-locks,lock")
+	require.Contains(t, out, "nothing to fix")
+
+	ended, end := context.WithCancel(t.Context())
+	end()
+	code, out, problems := call(ended, with(flags, "web", "--listen=127.0.0.1:0")...)
 	require.Zero(t, code, problems)
-	code, out, problems := call(t.Context(), with(flags, "inspect", "job")...)
-	require.Zero(t, code, problems)
-	require.Contains(t, out, "q2/3.9@") // it may have expired by now
+	require.Contains(t, out, "redlock: http://127.0.0.1:")
+	code, _, problems = call(t.Context(), "demo", flags[0])
+	require.NotZero(t, code)
+	require.Contains(t, problems, "--nodes: the demo needs servers, and no groups or clusters")
 }

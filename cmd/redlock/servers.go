@@ -20,7 +20,7 @@ import (
 
 // serverFlags say which servers are the nodes and how to reach them. Commands that use locks or look at them embed it.
 type serverFlags struct {
-	Nodes     []string      `env:"REDLOCK_NODES" placeholder:"URL" group:"Nodes" help:"redis[s]://, valkey[s]://, unix://, redis+sentinel://."`
+	Nodes     []string      `env:"REDLOCK_NODES" placeholder:"URL" group:"Nodes" help:"redis[s]://, valkey[s]://, unix://, redis+sentinel://, redis+cluster://."`
 	Config    configFlag    `env:"REDLOCK_CONFIG" placeholder:"FILE" group:"Nodes" help:"Flags from a JSON file, by their names."`
 	KeyPrefix string        `env:"REDLOCK_KEY_PREFIX" placeholder:"TEXT" group:"Nodes" help:"What the key of each lock begins with."`
 	Timeout   time.Duration `default:"300ms" placeholder:"TIME" group:"Nodes" help:"How long one node may take (default ${default})."`
@@ -191,17 +191,14 @@ func (f *serverFlags) servers() ([]*node.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	servers, err := serversOf(nodes)
-	return servers, errors.Join(err, closeAll(nodes)) // none was connected
+	return serversOf(nodes), closeAll(nodes) // none was connected
 }
 
-// serversOf returns the servers of nodes. Nodes of a cluster are refused: their servers have the keys of other programs too.
-func serversOf(nodes []*pool.Node) ([]*node.Server, error) {
+// serversOf returns the servers of nodes.
+func serversOf(nodes []*pool.Node) []*node.Server {
 	servers := make([]*node.Server, len(nodes))
 	for i, n := range nodes {
-		if servers[i] = (*node.Node)(n).Config().Server; servers[i].Tag != "" {
-			return nil, usage("--nodes: this command is for servers and groups, and not for the nodes of a cluster")
-		}
+		servers[i] = (*node.Node)(n).Config().Server
 	}
-	return servers, nil
+	return servers
 }

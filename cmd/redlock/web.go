@@ -46,10 +46,7 @@ func (c *webCmd) Run(ctx context.Context, to streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	servers, err := serversOf(cluster.nodes)
-	if err != nil {
-		return err
-	}
+	servers := serversOf(cluster.nodes)
 	if err := c.programFlags.check(servers); err != nil {
 		return &exitError{exitUsage, err}
 	}
