@@ -138,7 +138,7 @@ func (c *Cluster) Kill(slot int) {
 	c.tb.Helper()
 	former, next := c.Owner(slot), c.replica(slot)
 	former.Stop()
-	c.takenOver(slot, next)
+	c.WaitForOwner(slot, next)
 }
 
 // Lag keeps everything from the replica of the owner of a slot, until FailOverLate. It returns the replica.
@@ -156,12 +156,7 @@ func (c *Cluster) FailOverLate(slot int, replica *Process) {
 	c.tb.Helper()
 	c.Owner(slot).Stop()
 	replica.Thaw()
-	c.takenOver(slot, replica)
-}
-
-func (c *Cluster) takenOver(slot int, next *Process) {
-	c.tb.Helper()
-	c.agree("the replica has taken over", slot, func(r slotRange) bool { return r.owner == next })
+	c.WaitForOwner(slot, replica)
 }
 
 // Migrate moves a slot with its keys to another master, and returns when all live servers agree.
@@ -206,7 +201,7 @@ func (c *Cluster) BeginMigration(slot int, to *Process) (move, end func()) {
 				do(c.tb, p, "CLUSTER", "SETSLOT", slot, "NODE", c.id(to))
 			}
 		}
-		c.takenOver(slot, to)
+		c.WaitForOwner(slot, to)
 	}
 	return move, end
 }

@@ -2,6 +2,7 @@ package testredis_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -67,7 +68,34 @@ func TestCluster_GoesOnWithoutAMasterThatIsKilled(t *testing.T) {
 	set(t, next, "key")
 
 	former.Start()
-	require.Eventually(t, func() bool { return c.Replica(slot) == former && copied(t, former, "key") }, waiting, tick)
+	c.WaitForReplica(slot, former)
+	assert.Same(t, former, c.Replica(slot))
+	assert.True(t, copied(t, former, "key"))
+}
+
+func TestCluster_LetsReplicasTakeOverByHandWithoutAMajorityOfMasters(t *testing.T) {
+	c := testredis.NewCluster(t)
+	slots := []int{0, slotsOfAMaster + 1}
+	var former, next []*testredis.Process
+	for _, slot := range slots {
+		former = append(former, c.Owner(slot))
+		next = append(next, c.Lag(slot))
+	}
+	former[0].Freeze()
+	former[1].Stop()
+	var all sync.WaitGroup
+	for i, slot := range slots {
+		next[i].Thaw()
+		all.Go(func() { c.TakeOver(slot, next[i]) }) // each waits until all servers are ready
+	}
+	all.Wait()
+	former[0].Thaw()
+	former[1].Start()
+	for i, slot := range slots {
+		assert.Same(t, next[i], c.Owner(slot))
+		c.WaitForReplica(slot, former[i])
+		assert.Same(t, former[i], c.Replica(slot))
+	}
 }
 
 func TestCluster_LosesTheWritesSinceLagWhenItFailsOverLate(t *testing.T) {
