@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
 
 	"github.com/quorumlock/quorumlock/chaos/internal/client"
-	"github.com/quorumlock/quorumlock/chaos/internal/cluster"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
@@ -33,12 +33,7 @@ type process struct {
 }
 
 // launch starts a client process on its machine.
-func launch(c *cluster.Cluster, index int, config client.Config, stderr io.Writer) (*process, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := c.Command(index, program)
+func launch(cmd *exec.Cmd, index int, config client.Config, stderr io.Writer) (*process, error) {
 	cmd.Env = config.Environ()
 	cmd.Stderr = stderr
 	orders, err := cmd.StdinPipe()

@@ -78,32 +78,19 @@ func Start(ctx context.Context, c Config) (w *World, err error) {
 	if c.Durable {
 		w.ttls = append(w.ttls, 8*time.Second)
 	}
-	servers := slices.Repeat([]cluster.ServerConfig{{Durable: c.Durable}}, nodes+1)
-	if w.cluster, err = cluster.New(ctx, cluster.Config{Servers: servers, Clients: clients}); err != nil {
-		return nil, err
-	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.Close())
 		}
 	}()
-	for j := range nodes {
-		w.nodes = append(w.nodes, j)
-		w.cluster.Server(j).SetClockRate(1 + drift*(2*w.dice.Float64()-1))
+	if err = w.startServers(ctx); err != nil {
+		return w, err
 	}
-	w.register = nodes
 	if w.postgres, err = w.cluster.StartPostgres(ctx, "-c", "idle_in_transaction_session_timeout=2s"); err != nil {
 		return w, err
 	}
 	if err := client.MakeRegisters(ctx, w.postgres.DSN()); err != nil {
 		return w, err
-	}
-	if w.guard() > 0 && len(w.Faults) > 0 {
-		for j := range standbys {
-			if err := w.cluster.AddStandby(j); err != nil {
-				return w, err
-			}
-		}
 	}
 	for i := range clients {
 		p, err := w.launch(i, w.nodes)
@@ -116,6 +103,28 @@ func Start(ctx context.Context, c Config) (w *World, err error) {
 		wait(ctx, guard+guard/100+time.Second) // servers that have not been in use are quarantined
 	}
 	return w, ctx.Err()
+}
+
+// startServers starts nodes that are a server each, and a server for the registers.
+func (w *World) startServers(ctx context.Context) (err error) {
+	servers := slices.Repeat([]cluster.ServerConfig{{Durable: w.Durable}}, nodes+1)
+	if w.cluster, err = cluster.New(ctx, cluster.Config{Servers: servers, Clients: clients}); err != nil {
+		return err
+	}
+	for j := range nodes {
+		w.nodes = append(w.nodes, j)
+		w.cluster.Server(j).SetClockRate(1 + drift*(2*w.dice.Float64()-1))
+	}
+	w.register = nodes
+	for j := range standbys {
+		if w.guard() == 0 || len(w.Faults) == 0 {
+			break
+		}
+		if err := w.cluster.AddStandby(j); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // guard is how long nodes are quarantined, 0 if they are not.
@@ -148,7 +157,11 @@ func (w *World) launch(i int, nodes []int) (*process, error) {
 		Postgres: w.postgres.DSN(), Workers: workers, Seed: w.Seed<<16 + uint64(w.started),
 		Timeout: nodeTimeout, Guard: w.guard(), TTLs: w.ttls,
 	}
-	return launch(w.cluster, i, config, w.stderr)
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return launch(w.cluster.Command(i, program), i, config, w.stderr)
 }
 
 // Close ends all.
@@ -156,5 +169,8 @@ func (w *World) Close() (err error) {
 	for _, p := range w.clients {
 		err = errors.Join(err, p.end())
 	}
-	return errors.Join(err, w.cluster.Close())
+	if w.cluster != nil {
+		err = errors.Join(err, w.cluster.Close())
+	}
+	return err
 }
