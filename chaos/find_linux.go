@@ -72,7 +72,7 @@ func (f flags) findWeakened(ctx context.Context) error {
 		}
 		begun := time.Now()
 		cmd := exec.CommandContext(ctx, program, "-find", "-duration", f.duration.String(), "-episode", f.episode.String(),
-			"-seed", strconv.FormatUint(f.seed, 10), "-out", filepath.Dir(program), "-kinds", f.kinds, "-faults", f.faults)
+			"-seed", strconv.FormatUint(f.seed, 10), "-out", filepath.Dir(program), "-kinds", f.kinds, "-faults", f.faults, "-nodes", f.nodes)
 		cmd.Stdout, cmd.Stderr = log, log
 		err = cmd.Run()
 		_ = log.Close()

@@ -3,6 +3,7 @@
 //
 //	chaos -duration 30m -seed 1     all faults that locks have to survive
 //	chaos -duration 4h -soak        the same, and clients may not need more and more
+//	chaos -nodes groups             nodes that fail over under Sentinel; with cluster, in a Redis Cluster
 //	chaos -overload 10000           more callers than the servers can serve
 //	chaos -procedures               restarts and changes of the nodes, as docs/operations.md has them
 //	chaos -break all                assumptions that are broken on purpose: what docs/safety.md says has to be found
@@ -29,6 +30,7 @@ import (
 	"github.com/quorumlock/quorumlock/chaos/internal/check"
 	"github.com/quorumlock/quorumlock/chaos/internal/client"
 	"github.com/quorumlock/quorumlock/chaos/internal/cluster"
+	"github.com/quorumlock/quorumlock/chaos/internal/failover"
 	"github.com/quorumlock/quorumlock/chaos/internal/history"
 	"github.com/quorumlock/quorumlock/chaos/internal/kind"
 	"github.com/quorumlock/quorumlock/chaos/internal/nemesis"
@@ -46,6 +48,7 @@ type flags struct {
 	breaks, weaken    string
 	find              bool
 	overload          int
+	nodes             string
 	out, root         string
 }
 
@@ -68,6 +71,7 @@ func main() {
 	flag.StringVar(&f.weaken, "weaken", "", "a rule to weaken, or all")
 	flag.BoolVar(&f.find, "find", false, "stop at the first violation, and fail if there is none")
 	flag.IntVar(&f.overload, "overload", 0, "so many callers instead, and no faults")
+	flag.StringVar(&f.nodes, "nodes", servers, "what nodes are: servers, groups (under Sentinel), or cluster (Redis Cluster)")
 	flag.StringVar(&f.out, "out", "", "folder for logs and histories; default: a temporary one")
 	flag.StringVar(&f.root, "root", "..", "folder of the root module, for -weaken")
 	flag.Parse()
@@ -84,6 +88,12 @@ func main() {
 
 func (f flags) run(ctx context.Context) (err error) {
 	fmt.Println("seed", f.seed)
+	if _, err := f.failOver(); err != nil {
+		return err
+	}
+	if f.nodes != servers && (f.overload > 0 || f.breaks != "" || f.procedures) {
+		return fmt.Errorf("-nodes %s: -overload, -break and -procedures are for servers", f.nodes)
+	}
 	if f.overload > 0 {
 		report, err := overload.Run(ctx, f.overload, f.duration, f.seed)
 		fmt.Println(report)
@@ -115,23 +125,57 @@ func (f flags) run(ctx context.Context) (err error) {
 // config returns what a world needs.
 func (f flags) config(dir string) (c run.Config, err error) {
 	c = run.Config{Seed: f.seed, Lasting: f.episode, Dir: filepath.Join(f.out, dir), Out: os.Stdout}
+	if c.FailOver, err = f.failOver(); err != nil {
+		return c, err
+	}
 	var kinds, faults []string
 	for _, k := range kind.All() {
+		if c.FailOver != nil && k.Strangers || c.FailOver == nil && k.FailOver {
+			continue
+		}
 		kinds = append(kinds, k.Name)
-		if f.kinds == "" || slices.Contains(strings.Split(f.kinds, ","), k.Name) {
+		if chosen(f.kinds, k.Name) {
 			c.Kinds = append(c.Kinds, k)
 		}
 	}
 	for _, fault := range nemesis.Sound() {
-		if f.soak && fault.What == "kill-client" {
+		if c.FailOver != nil || f.soak && fault.What == "kill-client" {
 			continue
 		}
 		faults = append(faults, fault.What)
-		if f.faults == "" || slices.Contains(strings.Split(f.faults, ","), fault.What) {
+		if chosen(f.faults, fault.What) {
 			c.Faults = append(c.Faults, fault)
 		}
 	}
+	if c.FailOver != nil {
+		for _, fault := range c.FailOver.Faults {
+			faults = append(faults, fault.What)
+		}
+		c.FailOver.Faults = slices.DeleteFunc(slices.Clone(c.FailOver.Faults), func(fault failover.Fault) bool { return !chosen(f.faults, fault.What) })
+	}
 	return c, errors.Join(unknown(f.kinds, kinds), unknown(f.faults, faults), os.MkdirAll(c.Dir, 0o755))
+}
+
+// servers are nodes that do not fail over.
+const servers = "servers"
+
+// failOver returns the nodes that fail over; nil if they are servers.
+func (f flags) failOver() (*failover.Kind, error) {
+	known := []string{servers}
+	for _, k := range failover.Kinds() {
+		if known = append(known, k.Name); k.Name == f.nodes {
+			return &k, nil
+		}
+	}
+	if f.nodes != servers {
+		return nil, fmt.Errorf("there are no nodes %q, but %s", f.nodes, strings.Join(known, ", "))
+	}
+	return nil, nil
+}
+
+// chosen reports whether a name is one of those with commas, which may be all.
+func chosen(names, name string) bool {
+	return names == "" || slices.Contains(strings.Split(names, ","), name)
 }
 
 // unknown returns an error if one of the names, with commas, is none.
@@ -150,7 +194,7 @@ func (f flags) mix(ctx context.Context) error {
 	begun := time.Now()
 	// Several episodes for each start of servers and clients, but both sorts of nodes in a short run.
 	part := max(f.duration/4, 40*time.Second)
-	if f.soak {
+	if f.soak || f.nodes != servers { // which are of one sort
 		part = f.duration
 	}
 	found := func() bool { return f.find && len(all.Violations) > 0 }
@@ -161,7 +205,7 @@ func (f flags) mix(ctx context.Context) error {
 		}
 		c.Seed += uint64(chapter)
 		c.Before = all.Episodes
-		c.Durable = chapter%2 == 1
+		c.Durable = chapter%2 == 1 && c.FailOver == nil
 		until := min(f.duration, time.Since(begun)+part)
 		more := func() bool { return time.Since(begun) < until && !found() }
 		if err := chapterOf(ctx, c, more, &all); err != nil {
@@ -173,6 +217,9 @@ func (f flags) mix(ctx context.Context) error {
 	if f.soak {
 		err = f.flat(all.Usage)
 	}
+	if f.nodes != servers && !f.find {
+		err = errors.Join(err, empty(all))
+	}
 	switch n := len(all.Violations); {
 	case f.find && n == 0:
 		return errors.New("nothing was found")
@@ -180,6 +227,20 @@ func (f flags) mix(ctx context.Context) error {
 		return errors.Join(err, fmt.Errorf("%d violations", n))
 	}
 	return err
+}
+
+// leastHolds is how many locks are got while a node fails over, at least, on average. With fewer a run shows nothing.
+const leastHolds = 10
+
+// empty returns an error if a fault was no failover, there was none, or hardly a lock was got meanwhile.
+func empty(all run.Report) error {
+	switch n := all.FailOver.FailedOver + all.FailOver.Moved; {
+	case n == 0 || n < all.Faults:
+		return fmt.Errorf("%d faults, and %d failovers", all.Faults, n)
+	case all.Meanwhile < leastHolds*n:
+		return fmt.Errorf("%d locks during %d failovers, and not %d during each: that shows nothing", all.Meanwhile, n, leastHolds)
+	}
+	return nil
 }
 
 // flat draws what the clients have needed, and returns an error if that has grown.

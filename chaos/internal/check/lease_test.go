@@ -244,6 +244,18 @@ func TestLossReported(t *testing.T) {
 			tell(3621)(s)
 			s.fault("replace", 500, 1500)
 		}},
+		"a failover may have brought the keys back": {rules: five, tell: func(s *story) {
+			tell(3621)(s)
+			s.fault("late-kill", 500, 600)
+		}},
+		"a failover by hand may too": {rules: five, tell: func(s *story) {
+			tell(3621)(s)
+			s.fault("fail-over", 500, 600)
+		}},
+		"a failover without a lost write": {rules: five, breaks: late, tell: func(s *story) {
+			tell(3621)(s)
+			s.fault("kill", 500, 600)
+		}},
 		"an earlier Locker was shut down": {rules: five, breaks: late, tell: func(s *story) {
 			tell(3621)(s)
 			s.fault("replace", 0, 0)

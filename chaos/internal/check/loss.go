@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -114,5 +115,7 @@ func (l *lock) delays(client string) spans {
 	return merge(all)
 }
 
-// brings reports whether the fault may bring keys back that were deleted.
-func brings(f *history.Op) bool { return strings.Contains(f.What, "snapshot") }
+// brings reports whether the fault may bring keys back that were deleted: with an old copy, or a replica that lacks the latest writes.
+func brings(f *history.Op) bool {
+	return slices.ContainsFunc([]string{"snapshot", "fail-over", "late-"}, func(what string) bool { return strings.Contains(f.What, what) })
+}

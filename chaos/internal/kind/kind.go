@@ -23,7 +23,8 @@ type Kind struct {
 	client.Kind
 	Rules     check.Rules // as far as they depend on the kind
 	Wanted    []int       // how much each of the names of this kind is wanted
-	Strangers bool        // other programs take the same names
+	Strangers bool        // other programs take the same names, which do not follow a node that fails over
+	FailOver  bool        // it is for nodes that fail over alone
 }
 
 // All returns the kinds.
@@ -46,6 +47,7 @@ func All() []Kind {
 			Rules: check.Rules{Fenced: true}},
 		{Wanted: slices.Repeat([]int{6}, 8), Kind: client.Kind{Name: "waited", Pause: brief, Turn: lease{patient: true}.turn}},
 		{Wanted: slices.Repeat([]int{1}, 56), Kind: client.Kind{Name: "forced", Pause: brief, Turn: lease{forced: true}.turn}},
+		{Wanted: slices.Repeat([]int{1}, 16), Kind: client.Kind{Name: "kept", Pause: brief, Turn: lease{kept: true}.turn}, FailOver: true},
 		// Strangers also put data in the place of counters, so that the order of fences is not promised.
 		{Wanted: some, Kind: client.Kind{Name: "shared", Pause: time.Second, Turn: lease{}.turn, Options: options(redlock.WithFencing(), redlock.WithHeal(heal))},
 			Rules: check.Rules{Strangers: true, Heal: heal}, Strangers: true},

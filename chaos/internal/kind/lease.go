@@ -14,6 +14,7 @@ import (
 type lease struct {
 	fenced  bool // holders write registers with their fence
 	forced  bool // somebody calls ForceUnlock, and holders keep a lock for long
+	kept    bool // holders keep a lock for most of its TTL, and do not renew it: a node that forgets it is found out
 	read    bool // others read the same names under a lock that they share
 	slots   bool // others take slots of the same names
 	patient bool // all wait for as long as it takes, and locks that are left expire late: only who notices a release has them sooner
@@ -25,9 +26,10 @@ var checked = [...]string{history.Redis, history.Postgres}
 // turn takes a lock in one of the ways, relies on it for a while, and ends it in one of the ways.
 func (l lease) turn(ctx context.Context, w *client.Worker, name string) {
 	call := client.Call{Way: history.Waiting, TTL: w.TTL(), Renews: l.forced || w.OneIn(2)}
-	if l.patient || l.forced {
+	if l.patient || l.forced || l.kept {
 		call.TTL = w.Longest()
 	}
+	call.Renews = call.Renews && !l.kept
 	if w.OneIn(3) {
 		if h := w.Attach(ctx, name, client.Call{TTL: call.TTL, Renews: call.Renews, Slots: l.slotsOf(name)}); h != nil {
 			l.hold(ctx, w, h, call)
@@ -100,7 +102,7 @@ func (l lease) rely(ctx context.Context, w *client.Worker, h *client.Hold, call 
 	switch dice := w.Dice.IntN(100); {
 	case l.forced && dice < 80:
 		steps, step = math.MaxInt, 200*time.Millisecond // until somebody calls ForceUnlock
-	case dice == 0:
+	case dice == 0 || l.kept:
 		steps, step = 10, call.TTL/5
 	case dice < 4:
 		steps, step = 5, 100*time.Millisecond

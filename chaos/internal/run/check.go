@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/chaos/internal/check"
+	"github.com/quorumlock/quorumlock/chaos/internal/failover"
 	"github.com/quorumlock/quorumlock/chaos/internal/history"
 	"github.com/quorumlock/quorumlock/chaos/internal/kind"
 	"github.com/quorumlock/quorumlock/chaos/internal/timeline"
@@ -24,18 +25,25 @@ type Report struct {
 	Undecided                           int           // windows that porcupine had no time for
 	Gap                                 time.Duration // the longest time without a lock that was got
 	Checking                            time.Duration
+	FailOver                            failover.Result
+	Meanwhile                           int // locks that were got while nodes failed over
 }
 
 // Add adds another episode.
 func (r *Report) Add(o Report) {
 	r.Episodes, r.Operations, r.Holds, r.Faults = r.Episodes+o.Episodes, r.Operations+o.Operations, r.Holds+o.Holds, r.Faults+o.Faults
 	r.Violations, r.Usage = append(r.Violations, o.Violations...), append(r.Usage, o.Usage...)
+	r.FailOver.Add(o.FailOver)
+	r.Meanwhile += o.Meanwhile
 	r.Undecided, r.Gap, r.Checking = r.Undecided+o.Undecided, max(r.Gap, o.Gap), r.Checking+o.Checking
 }
 
 func (r Report) String() string {
 	text := fmt.Sprintf("%d faults, %d operations, %d holds, the longest time without a new one %v; checked in %v: %d violations",
 		r.Faults, r.Operations, r.Holds, r.Gap.Round(time.Millisecond), r.Checking.Round(time.Millisecond), len(r.Violations))
+	if r.FailOver != (failover.Result{}) {
+		text += fmt.Sprintf("; %v, and %d holds meanwhile", r.FailOver, r.Meanwhile)
+	}
 	if r.Undecided > 0 {
 		text += fmt.Sprintf(" (%d windows not decided)", r.Undecided)
 	}
@@ -50,16 +58,18 @@ func (w *World) check() (r Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.Episodes, r.Operations = 1, len(ops)
 	got := []int64{w.worked, w.drained}
+	faults := slices.DeleteFunc(slices.Clone(ops), func(op *history.Op) bool { return op.Kind != history.Fault })
+	r.Episodes, r.Operations, r.Faults = 1, len(ops), len(faults)
 	for _, op := range ops {
 		switch {
-		case op.Kind == history.Fault:
-			r.Faults++
 		case op.Kind == history.Usage:
 			r.Usage = append(r.Usage, op)
 		case op.Kind == history.Acquire && op.Hold != "":
 			r.Holds++
+			if slices.ContainsFunc(faults, func(f *history.Op) bool { return f.Start < op.End && op.End < f.End }) {
+				r.Meanwhile++
+			}
 			// A lock that is handed off, or taken again, needs no node.
 			if op.End < w.drained && op.Outer == "" && !kind.Of(w.Kinds, op.Name).Rules.Handoff {
 				got = append(got, op.End)
@@ -76,6 +86,9 @@ func (w *World) check() (r Report, err error) {
 		rules := kind.Of(w.Kinds, name).Rules
 		rules.Lease, rules.Timeout, rules.Guard = w.ttls[len(w.ttls)-1], nodeTimeout, w.guard()
 		rules.Nodes, rules.Register = len(w.nodes), w.register
+		if w.failover != nil {
+			rules.Register = failover.Count // the nodes are no servers of the cluster, and have numbers of their own
+		}
 		violations, undecided := h.Check(name, rules)
 		r.Violations = append(r.Violations, violations...)
 		r.Undecided += undecided

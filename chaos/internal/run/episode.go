@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/chaos/internal/client"
+	"github.com/quorumlock/quorumlock/chaos/internal/failover"
 	"github.com/quorumlock/quorumlock/chaos/internal/history"
 	"github.com/quorumlock/quorumlock/chaos/internal/kind"
 	"github.com/quorumlock/quorumlock/chaos/internal/nemesis"
@@ -45,8 +46,9 @@ func (w *World) Episode(ctx context.Context, procedure *nemesis.Procedure) (Repo
 			others.Go(func() { m.Stranger(strangers, dice, name, i) })
 		}
 	}
+	var failedOver failover.Result
 	if err == nil {
-		err = w.trouble(ctx, m, procedure)
+		failedOver, err = w.trouble(ctx, m, procedure)
 	}
 	err = errors.Join(err, w.drain(ctx))
 	stop()
@@ -57,7 +59,9 @@ func (w *World) Episode(ctx context.Context, procedure *nemesis.Procedure) (Repo
 	if err != nil {
 		return Report{}, err
 	}
-	return w.check()
+	r, err := w.check()
+	r.FailOver = failedOver
+	return r, err
 }
 
 // hot is how much more the most wanted name of one kind is wanted in an episode, so that many wait for it in each process.
@@ -104,9 +108,9 @@ func (w *World) mood() mood {
 }
 
 // trouble lets faults happen for a while.
-func (w *World) trouble(ctx context.Context, m *nemesis.World, procedure *nemesis.Procedure) error {
+func (w *World) trouble(ctx context.Context, m *nemesis.World, procedure *nemesis.Procedure) (done failover.Result, err error) {
 	if procedure != nil {
-		return errors.Join(procedure.Run(ctx, m, w.reopen), ctx.Err())
+		return done, errors.Join(procedure.Run(ctx, m, w.reopen), ctx.Err())
 	}
 	faults, mood := w.Faults, w.mood()
 	if w.Break != nil {
@@ -114,6 +118,13 @@ func (w *World) trouble(ctx context.Context, m *nemesis.World, procedure *nemesi
 	}
 	limited, cancel := context.WithTimeout(ctx, w.Lasting)
 	defer cancel()
+	if w.failover != nil {
+		if mood.atOnce > 0 {
+			done, err = m.Waves(limited, w.newDice(0), w.failover, w.FailOver.Faults, mood.atOnce)
+		}
+		wait(ctx, mood.calm)
+		return done, errors.Join(err, ctx.Err())
+	}
 	failures := make([]error, mood.atOnce)
 	var all sync.WaitGroup
 	for i := range failures {
@@ -127,7 +138,7 @@ func (w *World) trouble(ctx context.Context, m *nemesis.World, procedure *nemesi
 	}
 	all.Wait()
 	wait(ctx, mood.calm)
-	return errors.Join(append(failures, ctx.Err())...)
+	return done, errors.Join(append(failures, ctx.Err())...)
 }
 
 // drain lets the clients end what they have begun, while nothing fails.

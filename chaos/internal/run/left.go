@@ -14,7 +14,7 @@ import (
 // noteLeft notes the keys without a TTL on all nodes, each once.
 func (w *World) noteLeft(recorder *history.Recorder) (err error) {
 	for _, node := range w.nodes {
-		c, failed := w.cluster.Server(node).Conn()
+		c, failed := w.conn(node)
 		if failed == nil {
 			failed = errors.Join(w.noteLeftOn(node, c, recorder), c.Close())
 		}

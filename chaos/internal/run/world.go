@@ -16,6 +16,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/chaos/internal/client"
 	"github.com/quorumlock/quorumlock/chaos/internal/cluster"
+	"github.com/quorumlock/quorumlock/chaos/internal/failover"
 	"github.com/quorumlock/quorumlock/chaos/internal/history"
 	"github.com/quorumlock/quorumlock/chaos/internal/kind"
 	"github.com/quorumlock/quorumlock/chaos/internal/nemesis"
@@ -46,23 +47,27 @@ type Config struct {
 	Durable bool // nodes that sync each write and are not guarded; otherwise they keep nothing, and a restart guard is on
 	Break   *nemesis.Break
 	Faults  []nemesis.Fault // none: no fault happens
+	// FailOver has nodes fail over that are several servers each, and its faults happen in the place of Faults.
+	FailOver *failover.Kind
 }
 
 // World is a set of servers and clients, which live for some episodes.
 type World struct {
 	Config
-	cluster  *cluster.Cluster
-	postgres *cluster.Postgres
-	nodes    []int
-	register int
-	ttls     []time.Duration
-	worked   int64 // when the clients began, in the last episode
-	drained  int64 // when they had to begin nothing more
-	dice     *rand.Rand
-	began    int64
-	episode  int
-	left     map[string]bool // keys without a TTL that were noted, by node and key
-	stderr   io.Writer
+	cluster   *cluster.Cluster
+	failover  *failover.Nodes // nil: the nodes are servers of the cluster
+	serverLog *os.File        // of nodes that fail over
+	postgres  *cluster.Postgres
+	nodes     []int
+	register  int
+	ttls      []time.Duration
+	worked    int64 // when the clients began, in the last episode
+	drained   int64 // when they had to begin nothing more
+	dice      *rand.Rand
+	began     int64
+	episode   int
+	left      map[string]bool // keys without a TTL that were noted, by node and key
+	stderr    io.Writer
 
 	mu      sync.Mutex // held while clients are told something
 	clients []*process
@@ -78,12 +83,18 @@ func Start(ctx context.Context, c Config) (w *World, err error) {
 	if c.Durable {
 		w.ttls = append(w.ttls, 8*time.Second)
 	}
+	if w.FailOver != nil {
+		w.ttls = append(w.ttls, failoverTTL)
+		err = w.startFailover(ctx)
+	} else {
+		err = w.startServers(ctx)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.Close())
 		}
 	}()
-	if err = w.startServers(ctx); err != nil {
+	if err != nil {
 		return w, err
 	}
 	if w.postgres, err = w.cluster.StartPostgres(ctx, "-c", "idle_in_transaction_session_timeout=2s"); err != nil {
@@ -100,7 +111,7 @@ func Start(ctx context.Context, c Config) (w *World, err error) {
 		w.clients = append(w.clients, p)
 	}
 	if w.guard() > 0 {
-		wait(ctx, guard+guard/100+time.Second) // servers that have not been in use are quarantined
+		wait(ctx, w.guard()+w.guard()/100+time.Second) // servers that have not been in use are quarantined
 	}
 	return w, ctx.Err()
 }
@@ -129,14 +140,20 @@ func (w *World) startServers(ctx context.Context) (err error) {
 
 // guard is how long nodes are quarantined, 0 if they are not.
 func (w *World) guard() time.Duration {
-	if w.Durable || w.Break != nil {
+	switch {
+	case w.Durable || w.Break != nil:
 		return 0
+	case w.failover != nil:
+		return failoverGuard
 	}
 	return guard
 }
 
 // urls returns what a client calls nodes.
 func (w *World) urls(i int, nodes []int) (urls []string) {
+	if w.failover != nil {
+		return w.failover.URLs()
+	}
 	for _, j := range nodes {
 		urls = append(urls, "redis://"+w.cluster.Addr(i, j))
 	}
@@ -153,21 +170,27 @@ func (w *World) launch(i int, nodes []int) (*process, error) {
 		}
 	}
 	config := client.Config{
-		Name: fmt.Sprintf("client%d.%d", i, w.started), Dir: w.Dir, URLs: w.urls(i, nodes), Register: w.cluster.Addr(i, w.register),
+		Name: fmt.Sprintf("client%d.%d", i, w.started), Dir: w.Dir, URLs: w.urls(i, nodes), Register: w.registers(i),
 		Postgres: w.postgres.DSN(), Workers: workers, Seed: w.Seed<<16 + uint64(w.started),
 		Timeout: nodeTimeout, Guard: w.guard(), TTLs: w.ttls,
 	}
-	program, err := os.Executable()
+	cmd, err := w.command(i)
 	if err != nil {
 		return nil, err
 	}
-	return launch(w.cluster.Command(i, program), i, config, w.stderr)
+	return launch(cmd, i, config, w.stderr)
 }
 
 // Close ends all.
 func (w *World) Close() (err error) {
 	for _, p := range w.clients {
 		err = errors.Join(err, p.end())
+	}
+	if w.failover != nil {
+		err = errors.Join(err, w.failover.Close())
+	}
+	if w.serverLog != nil {
+		err = errors.Join(err, w.serverLog.Close())
 	}
 	if w.cluster != nil {
 		err = errors.Join(err, w.cluster.Close())
