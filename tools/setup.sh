@@ -21,6 +21,7 @@ mariadb    | tests on MariaDB                            | MariaDB is not instal
 chromium   | tests in a browser                          | Chromium is not installed             | chromium             | chromium
 prometheus | tests of metrics, dashboard and alerts      | Prometheus is not installed           | prometheus           | prometheus
 shells     | tests of completion in zsh and fish         | zsh and fish are not both installed   | zsh fish             | zsh fish
+wrappers   | tests of jobs that change their user or session | sudo, su or script is not installed | sudo util-linux bsdutils | -
 python     | tests beside a client in Python             | no Python has the package redis       | python3-redis        | -
 networks   | tests of servers in networks of their own   | iproute2 is not installed             | iproute2 util-linux  | -
 docker     | integration tests on containers             | Docker is not installed               | docker.io            | -
@@ -43,6 +44,7 @@ has() {
         chromium) have chromium || have chromium-browser || have google-chrome ;;
         prometheus) have prometheus && have promtool ;;
         shells) have zsh && have fish ;;
+        wrappers) have sudo && have su && have runuser && have script && have setsid ;;
         python) /usr/bin/python3 -c 'import redis' 2>/dev/null || python3 -c 'import redis' 2>/dev/null ;;
         networks) have ip && have nsenter ;;
         docker) have docker && { have dockerd || [[ -x /usr/sbin/dockerd ]] || docker info >/dev/null 2>&1; } ;;

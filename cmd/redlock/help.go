@@ -74,6 +74,15 @@ Example:
   redlock man >/usr/local/share/man/man1/redlock.1`,
 }
 
+// notes are what the manual says of commands besides.
+var notes = map[string]string{
+	"run": `On Linux the lock also covers processes that leave the process group of the command, as su, runuser, sudo, script, setsid and daemons
+do. --descendants=wait keeps the lock until they have ended, kill ends them when the command has ended, and ignore lets them run on without
+the lock. Other systems do not show such processes.
+Work of another daemon cannot be seen on any system: docker exec, ssh and systemd-run. Run redlock inside instead, as in
+"ssh host redlock run NAME -- job".`,
+}
+
 // addDetails adds them to the commands. kong calls it.
 func addDetails(tool *kong.Kong) error {
 	for _, c := range tool.Model.Children {

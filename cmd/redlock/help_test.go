@@ -44,6 +44,9 @@ func TestMan_HasEveryCommandAndFlag(t *testing.T) {
 			assert.Equal(t, !f.Hidden, regexp.MustCompile("\n.B .*"+flag+"[=\n]").MatchString(out), f.Name)
 		}
 	}
+	for _, unseen := range []string{"docker exec", "ssh", "systemd-run"} {
+		assert.Contains(t, out, roff(unseen))
+	}
 	for line := range strings.SplitSeq(out, "\n") {
 		assert.False(t, strings.HasPrefix(line, "'"), line)
 	}

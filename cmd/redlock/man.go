@@ -137,6 +137,10 @@ func (p *manPage) command(c *kong.Node, common []*kong.Flag) {
 	p.macro(".SS " + roff(strings.TrimPrefix(c.Summary(), "redlock ")))
 	p.text(c.Help)
 	p.prose(c.Detail)
+	if note := notes[c.Name]; note != "" {
+		p.macro(".PP")
+		p.text(note)
+	}
 	for _, arg := range c.Positional {
 		p.item(arg.Summary(), arg.Help)
 	}

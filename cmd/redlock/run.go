@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 	"unicode"
@@ -30,24 +31,25 @@ const (
 
 // runCmd is the subcommand run.
 type runCmd struct {
-	TTL          time.Duration    `default:"30s" placeholder:"TIME" help:"How long the lock lives unless renewed (default ${default})."`
-	Nonblock     bool             `short:"n" help:"Do not wait for the lock."`
-	Wait         *time.Duration   `short:"w" placeholder:"TIME" help:"Wait for the lock so long (default: for ever)."`
-	ConflictCode *int             `name:"conflict-exit-code" short:"E" placeholder:"N" help:"Exit quietly with N if another holds the lock."`
-	MaxHold      time.Duration    `placeholder:"TIME" help:"End the command after so long (default never)."`
-	OnLost       supervise.OnLost `enum:"term,kill,warn" default:"term" placeholder:"term|kill|warn" help:"What to do if the lock is lost (default ${default})."`
-	KillAfter    *time.Duration   `placeholder:"TIME" help:"From TERM to KILL (default: ttl/4, up to 10s)."`
-	AtLeast      time.Duration    `placeholder:"TIME" help:"Keep the lock so long at least."`
-	Also         []string         `sep:"none" placeholder:"NAME" help:"Hold this lock too: all or none; repeatable."`
-	Shared       bool             `help:"Others with --shared run beside it."`
-	Slots        *int             `placeholder:"N" help:"Slot: at most N with --slots run at a time."`
-	Fencing      bool             `help:"Number the holders: $$REDLOCK_FENCE."`
-	Metadata     string           `placeholder:"TEXT" help:"Shown to others (default: host and process)."`
-	RestartGuard time.Duration    `placeholder:"TIME" help:"Servers so new grant no lock (default: off)."`
-	MetricsDir   string           `placeholder:"DIR" help:"Write metrics there, for node_exporter."`
-	Shell        *string          `name:"command" short:"c" placeholder:"STRING" help:"Run this with /bin/sh -c."`
-	Verbose      bool             `xor:"events" help:"Print what happens, on stderr."`
-	JSON         bool             `name:"json" xor:"events" help:"The same as JSON, a line for each event."`
+	TTL          time.Duration         `default:"30s" placeholder:"TIME" help:"It lives so long unless renewed (default ${default})."`
+	Nonblock     bool                  `short:"n" help:"Do not wait for the lock."`
+	Wait         *time.Duration        `short:"w" placeholder:"TIME" help:"Wait for the lock so long (default: for ever)."`
+	ConflictCode *int                  `name:"conflict-exit-code" short:"E" placeholder:"N" help:"Exit quietly with N if another holds the lock."`
+	MaxHold      time.Duration         `placeholder:"TIME" help:"End the command after so long (default never)."`
+	OnLost       supervise.OnLost      `enum:"term,kill,warn" default:"term" placeholder:"term|kill|warn" help:"What to do if the lock is lost (default ${default})."`
+	KillAfter    *time.Duration        `placeholder:"TIME" help:"From TERM to KILL (default: ttl/4, up to 10s)."`
+	Descendants  supervise.Descendants `enum:"wait,kill,ignore" default:"wait" placeholder:"MODE" help:"What left its group: wait, kill or ignore."`
+	AtLeast      time.Duration         `placeholder:"TIME" help:"Keep the lock so long at least."`
+	Also         []string              `sep:"none" placeholder:"NAME" help:"Hold this lock too: all or none; repeatable."`
+	Shared       bool                  `help:"Others with --shared run beside it."`
+	Slots        *int                  `placeholder:"N" help:"Slot: at most N with --slots run at a time."`
+	Fencing      bool                  `help:"Number the holders: $$REDLOCK_FENCE."`
+	Metadata     string                `placeholder:"TEXT" help:"Shown to others (default: host and process)."`
+	RestartGuard time.Duration         `placeholder:"TIME" help:"Servers so new grant no lock (default: off)."`
+	MetricsDir   string                `placeholder:"DIR" help:"Write metrics there, for node_exporter."`
+	Shell        *string               `name:"command" short:"c" placeholder:"STRING" help:"Run this with /bin/sh -c."`
+	Verbose      bool                  `xor:"events" help:"Print what happens, on stderr."`
+	JSON         bool                  `name:"json" xor:"events" help:"The same as JSON, a line for each event."`
 
 	Name    string   `arg:"" help:"The lock."`
 	Command []string `arg:"" optional:"" passthrough:"" json:"-" help:"The command and its arguments."`
@@ -138,6 +140,8 @@ func (c *runCmd) check() error {
 		return usage("--slots and --fencing can't be used together: slots have no numbers")
 	case c.Slots != nil && len(c.Also) > 0:
 		return usage("--slots and --also can't be used together: several locks are taken at once only if none is shared")
+	case c.Descendants == supervise.DescendantsKill && runtime.GOOS != "linux":
+		return usage("--descendants=kill needs Linux: other systems do not show what a command has started")
 	case c.ConflictCode != nil && (*c.ConflictCode < 0 || *c.ConflictCode > 255):
 		return usage("--conflict-exit-code must be between 0 and 255, not %d", *c.ConflictCode)
 	case c.Wait != nil && *c.Wait < 0:

@@ -208,7 +208,7 @@ func TestRun_SaysWhatTheCommandHasLeftBehind(t *testing.T) {
 // The process that has ended stays in the group, as its parent has left that and never asks how it has ended.
 func TestRun_DoesNotWaitForAProcessThatHasEndedAndIsNotReaped(t *testing.T) {
 	servers := testredis.Real(t, 3)
-	p := runTool(t, servers, "--kill-after=200ms", "job", "--", "sh", "-c",
+	p := runTool(t, servers, "--kill-after=200ms", "--descendants=ignore", "job", "--", "sh", "-c",
 		`exec 3>&1 >/dev/null 2>&1; (sleep 0 3>&- & exec setsid sleep 1000 3>&-) & echo $! >&3; while ! read -r line; do :; done; exit 5`)
 	var parent int
 	p.line("out", "number", func(line string) bool { _, err := fmt.Sscan(line, &parent); return err == nil })

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
@@ -16,7 +17,11 @@ import (
 )
 
 func (c *runCmd) rules() supervise.Rules {
-	return supervise.Rules{TTL: c.TTL, OnLost: c.OnLost, KillAfter: c.killAfter()}
+	descendants := c.Descendants
+	if runtime.GOOS != "linux" { // they cannot be found
+		descendants = supervise.DescendantsIgnore
+	}
+	return supervise.Rules{TTL: c.TTL, OnLost: c.OnLost, KillAfter: c.killAfter(), Descendants: descendants}
 }
 
 // supervise runs the command under the lock and returns how it ended.

@@ -29,6 +29,17 @@ const (
 	OnLostWarn OnLost = "warn" // a warning; the command goes on
 )
 
+// Descendants says what happens to processes that have left the command's group, if they outlive the command. If the lock is lost, or
+// one of the tool's processes is killed, they are ended like the group, except with [DescendantsIgnore].
+type Descendants string
+
+// The modes. Only Linux can find such processes.
+const (
+	DescendantsWait   Descendants = "wait"   // the lock is kept until they have ended
+	DescendantsKill   Descendants = "kill"   // they are ended, like what is left of the group
+	DescendantsIgnore Descendants = "ignore" // the lock does not care
+)
+
 // The exit codes that are not the command's own.
 const (
 	CodeInternal  = 70  // redlock itself has failed
@@ -58,6 +69,8 @@ type Rules struct {
 	TTL       time.Duration
 	OnLost    OnLost
 	KillAfter time.Duration // from TERM to KILL; 0 means no TERM
+
+	Descendants Descendants
 }
 
 // Margin is how long before the lock's deadline the command must have been killed: time for the signal to take effect.
@@ -95,9 +108,22 @@ type course struct {
 	lost   string // why the lock is lost, or will be; "" while it is not. A renewal does not change it any more
 	status int    // exit code of the command
 	ended  bool   // the command has ended; others of its group may be left
+	all    bool   // signals are for all that is left of the command, and not only for its group
 
 	termAt, killAt time.Time // when the signals are due; zero means never
 	termed, killed bool      // they were sent
+}
+
+func newCourse(rules Rules) course {
+	return course{rules: rules, all: rules.Descendants != DescendantsWait}
+}
+
+// reach makes further signals be for all that is left of the command. What was sent to the group alone does not count.
+func (c *course) reach() {
+	if !c.all {
+		c.all, c.termed, c.killed = true, false, false
+		c.termAt, c.killAt = time.Time{}, time.Time{}
+	}
 }
 
 // leastRenewal is how much later a deadline is after a renewal at least. What is read of it may be a little too early.
@@ -123,16 +149,26 @@ func (c *course) lose(now time.Time, reason string) {
 	c.lost = reason
 	switch latest := c.deadline.Add(-c.rules.Margin()); c.rules.OnLost {
 	case OnLostTerm:
-		c.end(now)
+		c.endAll(now)
 		c.killAt = earlier(c.killAt, latest)
 	case OnLostKill:
 		c.kill(now)
 	}
 }
 
-// leaderEnded takes the end of the command itself. What is left of its group gets the same time to end as after a loss.
-func (c *course) leaderEnded(now time.Time, status int) {
+// leaderEnded takes the end of the command itself. What is left of its group gets the same time to end as after a loss, and what has
+// left the group too if somebody has asked the command to end.
+func (c *course) leaderEnded(now time.Time, status int, asked bool) {
 	c.ended, c.status = true, status
+	if asked {
+		c.reach()
+	}
+	c.end(now)
+}
+
+// endAll has TERM sent to all at once, and KILL later.
+func (c *course) endAll(now time.Time) {
+	c.reach()
 	c.end(now)
 }
 
@@ -142,8 +178,11 @@ func (c *course) end(now time.Time) {
 	c.killAt = earlier(c.killAt, now.Add(c.rules.KillAfter))
 }
 
-// kill has KILL sent at once.
-func (c *course) kill(now time.Time) { c.killAt = earlier(c.killAt, now) }
+// kill has KILL sent to all at once.
+func (c *course) kill(now time.Time) {
+	c.reach()
+	c.killAt = earlier(c.killAt, now)
+}
 
 // due returns what is to be done now, each action once.
 func (c *course) due(now time.Time) action {

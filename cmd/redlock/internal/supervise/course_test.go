@@ -112,6 +112,41 @@ func TestCourse_CountsOnlyLaterDeadlines(t *testing.T) {
 	assert.False(t, c.Renew(12*s))
 }
 
+// They get both signals, although the group has had them.
+func TestCourse_EndsWhatHasLeftTheGroupWhenItIsAsked(t *testing.T) {
+	type steps = []supervise.Step
+	waits := rules(supervise.OnLostTerm, s)
+	waits.Descendants = supervise.DescendantsWait
+	for name, test := range map[string]struct {
+		do   act
+		want steps
+	}{
+		"a signal":                         {quietly((*supervise.Course).EndAll), steps{{3 * s, "TERM"}, {4 * s, "KILL"}}},
+		"the lock is lost":                 {lose, steps{{3 * s, "TERM"}, {4 * s, "KILL"}}},
+		"the front is gone":                {kill, steps{{3 * s, "KILL"}}},
+		"nothing":                          {run(3 * s), nil},
+		"a second signal while it ends":    {quietly(func(c *supervise.Course) { c.EndAll(); c.EndAll() }), steps{{3 * s, "TERM"}, {4 * s, "KILL"}}},
+		"a lost lock while they are ended": {quietly(func(c *supervise.Course) { c.EndAll(); c.Lose() }), steps{{3 * s, "TERM"}, {4 * s, "KILL"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := supervise.NewCourse(waits, 100*s)
+			c.End(0)
+			assert.Equal(t, steps{{0, "TERM"}, {s, "KILL"}}, c.Run(3*s), "the group")
+			test.do(c)
+			assert.Equal(t, test.want, c.Run(9*s))
+		})
+	}
+	for _, mode := range []supervise.Descendants{supervise.DescendantsKill, supervise.DescendantsIgnore} {
+		once := waits
+		once.Descendants = mode
+		c := supervise.NewCourse(once, 100*s)
+		c.End(0)
+		assert.Len(t, c.Run(3*s), 2)
+		c.EndAll()
+		assert.Empty(t, c.Run(9*s), "all had them")
+	}
+}
+
 func TestRules_LeaveAMarginBeforeTheDeadline(t *testing.T) {
 	assert.Equal(t, 50*ms, supervise.Rules{TTL: s}.Margin())
 	assert.Equal(t, 300*ms, supervise.Rules{TTL: 30 * s}.Margin())

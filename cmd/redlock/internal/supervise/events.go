@@ -18,6 +18,7 @@ type event struct {
 	Holder    string `json:"holder,omitempty"`
 	PID       int    `json:"pid,omitempty"`
 	Processes int    `json:"processes,omitempty"`
+	Command   string `json:"command,omitempty"`
 	Signal    string `json:"signal,omitempty"`
 	Code      *int   `json:"code,omitempty"`
 	Error     string `json:"error,omitempty"`

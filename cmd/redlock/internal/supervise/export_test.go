@@ -16,7 +16,7 @@ type Course struct {
 // NewCourse begins a course with a lock that is valid for some time.
 func NewCourse(rules Rules, validity time.Duration) *Course {
 	clock := clocktest.New()
-	c := &Course{clock, clock.Now(), course{rules: rules}}
+	c := &Course{clock, clock.Now(), newCourse(rules)}
 	c.Renew(validity)
 	return c
 }
@@ -37,7 +37,8 @@ func (c *Course) expire() {
 }
 
 func (c *Course) Lose()          { c.course.lose(c.clock.Now(), "lock is lost") }
-func (c *Course) End(status int) { c.course.leaderEnded(c.clock.Now(), status) }
+func (c *Course) End(status int) { c.course.leaderEnded(c.clock.Now(), status, false) }
+func (c *Course) EndAll()        { c.course.endAll(c.clock.Now()) }
 func (c *Course) Kill()          { c.course.kill(c.clock.Now()) }
 func (c *Course) Code() int      { return c.course.code() }
 func (c *Course) Lost() string   { return c.course.lost }

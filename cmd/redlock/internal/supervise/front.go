@@ -29,6 +29,7 @@ type front struct {
 	link    *Link
 	clock   Clock
 	holder  int              // process ID
+	others  []process        // children that it had before: the shell's whose process it has become
 	ended   *unix.WaitStatus // of the holder; nil while it is not reaped
 	tty     *terminal
 	signals chan os.Signal     // forwarded
@@ -58,6 +59,9 @@ func Front(ctx context.Context, setup any, rules Rules) (Report, error) {
 	signal.Notify(f.stops, unix.SIGTSTP)
 	signal.Notify(f.resumed, unix.SIGCONT)
 	signal.Ignore(unix.SIGTTOU) // for terminal.pass
+	if !reap(func(int, unix.WaitStatus) {}) {
+		f.others, _ = below(os.Getpid(), nil)
+	}
 	adoptOrphans()
 	if by := interruption(ctx); by != 0 {
 		return Report{Code: 128 + int(by)}, nil
@@ -134,8 +138,8 @@ func (f *front) watch(ctx context.Context) Report {
 		}
 		wake.Stop()
 		f.reap()
-		if g := f.overdue(); g != nil {
-			return f.takeOver(g)
+		if reached(f.clock.Now(), f.latest()) {
+			return f.takeOver()
 		}
 	}
 }
@@ -157,41 +161,32 @@ func (f *front) reap() {
 
 // await returns how the holder has ended, when it has.
 func (f *front) await() unix.WaitStatus {
-	if f.ended != nil {
-		return *f.ended
+	if f.ended == nil {
+		status := waitFor(f.holder)
+		f.ended = &status
 	}
-	return waitFor(f.holder)
+	return *f.ended
 }
 
-// latest is when the holder must have ended the command's group, or renewed the lock; zero means never.
-func (f *front) latest() (at time.Time, of *group) {
-	deadline, id := f.link.board.deadline(), f.link.board.group()
-	if id == 0 || f.rules.OnLost == OnLostWarn {
-		return time.Time{}, nil
+// latest is when the holder must have ended the command, or renewed the lock; zero means never.
+func (f *front) latest() (at time.Time) {
+	if !f.link.board.running() || f.rules.OnLost == OnLostWarn {
+		return time.Time{}
 	}
-	return deadline.Add(-f.rules.Margin() / 2), &group{id: id}
+	return f.link.board.deadline().Add(-f.rules.Margin() / 2)
 }
 
 // pause returns for how long this process may wait before it looks at the deadline again, at most.
 func (f *front) pause(most time.Duration) time.Duration {
-	if at, _ := f.latest(); !at.IsZero() {
+	if at := f.latest(); !at.IsZero() {
 		return min(most, at.Sub(f.clock.Now()))
 	}
 	return most
 }
 
-// overdue returns the command's group if it still is there although the lock is all but over.
-func (f *front) overdue() *group {
-	at, of := f.latest()
-	if !reached(f.clock.Now(), at) {
-		return nil
-	}
-	return of
-}
-
 // takeOver kills the command in the holder's place, which is frozen or too slow.
-func (f *front) takeOver(g *group) Report {
-	g.signal(unix.SIGKILL)
+func (f *front) takeOver() Report {
+	f.kill(&group{id: f.link.board.group()})
 	for patience := time.After(patience); ; {
 		select {
 		case m, ok := <-f.link.messages:
@@ -217,16 +212,36 @@ func endedEarly(holder unix.WaitStatus) unix.Signal {
 	return ends(holder.Signal())
 }
 
+// kill kills what is left of the command, and reports whether it has seen nothing of it outside of the group. What descends from the
+// command descends from the holder, and from this process when the holder is gone.
+func (f *front) kill(g *group) (none bool) {
+	g.signal(unix.SIGKILL)
+	if f.rules.Descendants == DescendantsIgnore {
+		return true
+	}
+	root := f.holder
+	if f.ended != nil {
+		root = os.Getpid()
+	}
+	found, _ := signalBelow(root, g, f.others, unix.SIGKILL)
+	return len(found) == 0
+}
+
 // endGroup kills what is left of the command, and returns how the holder has ended when nothing is and the holder is gone.
 func (f *front) endGroup() (holder unix.WaitStatus) {
-	g := group{id: f.link.board.group()}
-	if g.id == 0 {
+	if !f.link.board.running() {
 		return f.await()
 	}
-	g.signal(unix.SIGKILL)
+	g := group{id: f.link.board.group()}
+	f.kill(&g)
 	holder = f.await() // from now on the command's orphans are this process's children, on Linux
-	for again := time.NewTicker(time.Millisecond); !g.empty(); <-again.C {
-		reap(func(int, unix.WaitStatus) {})
+	for pause := time.Millisecond; ; pause = min(2*pause, f.rules.tick()) {
+		none := f.kill(&g)
+		childless := reap(func(int, unix.WaitStatus) {})
+		if g.empty() && (childless || none && len(f.others) > 0 || f.rules.Descendants == DescendantsIgnore) {
+			break
+		}
+		<-time.After(pause)
 	}
 	f.tty.restore(g.id)
 	f.tty.pass(g.id, unix.Getpgrp())

@@ -45,14 +45,18 @@ func (g *group) empty() bool {
 	return g.gone
 }
 
+// has reports whether a process is of the group.
+func (g *group) has(p process) bool { return p.group == g.id && !g.gone && g.id > 1 }
+
 // ended reports whether all processes of the group are known to have ended.
 func (g *group) ended() bool {
 	n, ok := running(g.id)
 	return ok && n == 0
 }
 
-// reap calls changed for each child of this process that has ended, stopped or continued.
-func reap(changed func(pid int, status unix.WaitStatus)) {
+// reap calls changed for each child of this process that has ended, stopped or continued, and reports whether there are no more
+// children.
+func reap(changed func(pid int, status unix.WaitStatus)) (childless bool) {
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, unix.WNOHANG|unix.WUNTRACED|unix.WCONTINUED, nil)
@@ -60,7 +64,7 @@ func reap(changed func(pid int, status unix.WaitStatus)) {
 			continue
 		}
 		if err != nil || pid <= 0 {
-			return
+			return errors.Is(err, unix.ECHILD)
 		}
 		changed(pid, status)
 	}
@@ -112,7 +116,7 @@ func (h *holder) sayLeft(status unix.WaitStatus) {
 		what = fmt.Sprintf("%d processes", n)
 	}
 	h.Events.warn(event{Event: "left", PID: h.group.id, Processes: n}, fmt.Sprintf("the command has left %s of its group %d, "+
-		"which are ended now: let it wait for what it starts, or start with setsid what may run on without the lock", what, h.group.id))
+		"which are ended now: let it wait for what it starts", what, h.group.id))
 }
 
 // terminal is the controlling terminal. A nil one is none.

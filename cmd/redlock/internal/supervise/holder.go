@@ -59,6 +59,10 @@ type holder struct {
 	course   course
 	children chan os.Signal
 
+	tellAt    time.Time     // when it is said what has left the group; zero means never
+	nextKill  time.Time     // when what has been started meanwhile is killed too
+	killPause time.Duration // to the one after it
+
 	frontPID, frontGroup int
 	toldFront            bool                 // that the command has stopped, and it has not continued it yet
 	resumes              int                  // how often it has continued the job
@@ -72,8 +76,9 @@ type holder struct {
 func Hold(link *Link, job *Job) Report {
 	runtime.LockOSThread() // and never unlocked: on Linux the kernel kills the command when this thread ends
 	h := &holder{
-		Job: job, link: link, course: course{rules: job.Rules}, tty: openTerminal(),
+		Job: job, link: link, course: newCourse(job.Rules), tty: openTerminal(),
 		frontPID: os.Getppid(), children: make(chan os.Signal, 1), passed: map[unix.Signal]bool{},
+		killPause: 10 * time.Millisecond,
 	}
 	h.frontGroup, _ = unix.Getpgid(h.frontPID)
 	disregardSignals()
@@ -101,7 +106,7 @@ func (h *holder) run() Report {
 	return h.release()
 }
 
-// watch returns when the command has ended and its group is empty.
+// watch returns when nothing is left of the command.
 func (h *holder) watch() {
 	over, lost := h.lock.Done(), ""
 	for !h.reap() {
@@ -109,10 +114,15 @@ func (h *holder) watch() {
 		switch h.course.due(now) {
 		case doTerm:
 			h.Events.say(event{Event: "term"}, "sent TERM to the command")
-			h.group.term()
+			h.term()
 		case doKill:
 			h.Events.say(event{Event: "kill"}, "sent KILL to the command")
-			h.group.signal(unix.SIGKILL)
+			h.kill()
+		default:
+			h.killAgain(now)
+		}
+		if reached(now, h.tellAt) {
+			h.sayOutside()
 		}
 		if lost == "" && h.course.lost != "" {
 			lost = h.course.lost
@@ -161,10 +171,14 @@ const gone = "the nodes do not hold it any more: it was deleted, or the servers 
 // pause returns for how long watch may wait.
 func (h *holder) pause(now time.Time) time.Duration {
 	wait := h.tick()
-	if at := h.course.next(); !at.IsZero() {
+	at := earlier(h.course.next(), h.tellAt)
+	if h.course.killed {
+		at = earlier(at, h.nextKill)
+	}
+	if !at.IsZero() {
 		wait = min(wait, at.Sub(now))
 	}
-	if h.course.ended {
+	if h.course.ended && !h.group.gone {
 		wait = min(wait, 10*time.Millisecond) // a process whose parent is not of the group ends unnoticed
 	}
 	return wait
@@ -172,9 +186,9 @@ func (h *holder) pause(now time.Time) time.Duration {
 
 // reap records children that have changed, and reports whether nothing is left of the command.
 func (h *holder) reap() (all bool) {
-	reap(func(pid int, status unix.WaitStatus) {
+	childless := reap(func(pid int, status unix.WaitStatus) {
 		switch {
-		case pid != h.group.id:
+		case pid != h.group.id || !h.group.leader: // an orphan
 		case status.Stopped():
 			h.stopped(status.StopSignal())
 		case status.Continued():
@@ -182,22 +196,44 @@ func (h *holder) reap() (all bool) {
 				h.wakeFront()
 			}
 		default:
-			h.group.leader = false
-			if status.Signaled() {
-				h.tty.restore(h.group.id)
-			}
-			h.course.leaderEnded(h.clock.Now(), codeOf(status))
-			h.sayEnded(status)
-			h.sayLeft(status)
+			h.leaderEnded(status)
 		}
 	})
 	if !h.course.ended || !h.group.empty() {
 		return false
 	}
-	h.link.board.setGroup(0)
-	h.tty.pass(h.group.id, h.frontGroup)
+	h.leaveGroup()
+	if !childless && h.Descendants != DescendantsIgnore {
+		return false
+	}
+	h.link.board.setOutside(false)
 	return true
 }
+
+// leaderEnded takes the end of the command itself.
+func (h *holder) leaderEnded(status unix.WaitStatus) {
+	now := h.clock.Now()
+	h.group.leader = false
+	if status.Signaled() {
+		h.tty.restore(h.group.id)
+	}
+	asked := status.Signaled() && asks(status.Signal())
+	for sig := range h.passed {
+		asked = asked || asks(sig)
+	}
+	h.course.leaderEnded(now, codeOf(status), asked)
+	h.sayEnded(status)
+	h.sayLeft(status)
+	switch {
+	case h.outside():
+		h.sayOutside()
+	case h.Descendants == DescendantsWait:
+		h.tellAt = now.Add(noticeAfter) // what ends with the command needs a moment
+	}
+}
+
+// asks reports whether a signal asks the command to end.
+func asks(sig unix.Signal) bool { return ends(sig) != 0 && sig != unix.SIGTSTP }
 
 // heed does what the front says. ok is false if the front is gone.
 func (h *holder) heed(m message, ok bool) {
@@ -207,7 +243,7 @@ func (h *holder) heed(m message, ok bool) {
 		h.course.kill(h.clock.Now())
 	case m.Continue > 0:
 		h.resumes, h.toldFront = m.Continue, false
-		if h.wantTTY {
+		if h.wantTTY && !h.group.gone {
 			h.tty.pass(h.frontGroup, h.group.id)
 		}
 		h.group.signal(unix.SIGCONT)
@@ -218,8 +254,16 @@ func (h *holder) heed(m message, ok bool) {
 	}
 }
 
-// forward sends a signal to the command: the user's own signals to it alone, the others to its group, as a terminal does.
+// forward sends a signal to the command: the user's own signals to it alone, the others to its group, as a terminal does. If only what
+// has left the group is left, the signal ends that, or stops the front.
 func (h *holder) forward(sig unix.Signal) {
+	switch {
+	case h.course.ended && asks(sig):
+		h.course.endAll(h.clock.Now())
+	case h.group.gone && sig == unix.SIGTSTP:
+		h.stopped(sig)
+		return
+	}
 	h.passed[sig] = sig != unix.SIGUSR1 && sig != unix.SIGUSR2
 	switch {
 	case !h.passed[sig]:

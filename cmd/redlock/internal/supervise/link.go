@@ -217,7 +217,7 @@ func (l *Link) Report(r Report) {
 // because a front that is stopped reads none: they would pile up, and after the stop it would see old deadlines first.
 type board struct{ memory []byte }
 
-const boardSize = 24
+const boardSize = 32
 
 // newBoard returns a board and the file behind it.
 func newBoard() (*board, int, error) {
@@ -246,13 +246,25 @@ func (b *board) word(i int) *atomic.Int64 { return (*atomic.Int64)(unsafe.Pointe
 // setDeadline publishes the lock's deadline, by Clock.
 func (b *board) setDeadline(at time.Time) { b.word(0).Store(at.UnixNano()) }
 
-// deadline returns the lock's deadline. It is valid while there is a group.
+// deadline returns the lock's deadline. It is valid while something is running.
 func (b *board) deadline() time.Time { return time.Unix(0, b.word(0).Load()) }
 
 // setGroup publishes the process group of the command; 0 means that there is none, or none any more.
 func (b *board) setGroup(id int) { b.word(1).Store(int64(id)) }
 
 func (b *board) group() int { return int(b.word(1).Load()) }
+
+// setOutside publishes whether the group has ended, but not what has left it.
+func (b *board) setOutside(is bool) {
+	var flag int64
+	if is {
+		flag = 1
+	}
+	b.word(3).Store(flag)
+}
+
+// running reports whether the command, or something that it has left, may run.
+func (b *board) running() bool { return b.group() != 0 || b.word(3).Load() != 0 }
 
 // setStarted publishes when the command was started, by Clock.
 func (b *board) setStarted(at time.Time) { b.word(2).Store(at.UnixNano()) }

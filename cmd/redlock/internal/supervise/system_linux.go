@@ -1,11 +1,6 @@
 package supervise
 
 import (
-	"errors"
-	"io/fs"
-	"os"
-	"strconv"
-	"strings"
 	"syscall"
 	"unsafe"
 
@@ -36,44 +31,6 @@ func ownGroup(withParent bool) *syscall.SysProcAttr {
 
 // ownProgram returns the path of the program that this process runs, also if another one is installed under its name by now.
 func ownProgram() (string, error) { return "/proc/self/exe", nil }
-
-// running counts the processes of a group that may not have ended, whether or not they are reaped. ok is false if it cannot know all
-// of them.
-func running(group int) (n int, ok bool) {
-	if _, err := os.ReadFile("/proc/1/stat"); err != nil {
-		return 0, false // there is no /proc, or it hides the processes of other users
-	}
-	processes, err := os.ReadDir("/proc")
-	if err != nil {
-		return 0, false
-	}
-	for _, p := range processes {
-		if _, err := strconv.Atoi(p.Name()); err != nil {
-			continue // no process
-		}
-		text, err := os.ReadFile("/proc/" + p.Name() + "/stat")
-		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH): // it was reaped
-		case err != nil:
-			return 0, false
-		case mayRun(string(text), group):
-			n++
-		}
-	}
-	return n, true
-}
-
-// mayRun reports whether what /proc/*/stat has is of a process of a group that has not ended. One with more than one thread has
-// not, also if its first thread has.
-func mayRun(text string, group int) bool {
-	const state, of, threads = 0, 2, 17 // behind the name, which may hold anything
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if len(fields) <= threads {
-		return true
-	}
-	ended := (fields[state] == "Z" || fields[state] == "X") && (fields[threads] == "0" || fields[threads] == "1")
-	return fields[of] == strconv.Itoa(group) && !ended
-}
 
 // newMemory returns a file for shared memory.
 func newMemory() (fd int, err error) { return unix.MemfdCreate("redlock", unix.MFD_CLOEXEC) }

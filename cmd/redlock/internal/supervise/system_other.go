@@ -30,6 +30,18 @@ func ownProgram() (string, error) { return os.Executable() }
 // running counts the processes of a group that may not have ended, which no system but Linux tells here.
 func running(int) (n int, ok bool) { return 0, false }
 
+// process is one that has left the command's group, which no system but Linux tells here.
+type process struct {
+	pid, group int
+	name       string
+}
+
+func (process) signal(unix.Signal)  {}
+func (process) isOf([]process) bool { return false }
+
+// below finds none.
+func below(int, []process) (found []process, ok bool) { return nil, false }
+
 // newMemory returns a file for shared memory.
 func newMemory() (fd int, err error) {
 	file, err := os.CreateTemp("", "redlock")
