@@ -107,7 +107,8 @@ func exitCode(err error) int {
 		return exit.code
 	case errors.As(err, &lost):
 		return lost.code()
-	case errors.As(err, new(*kong.ParseError)), errors.Is(err, redlock.ErrForeign), errors.Is(err, redlock.ErrInvalid):
+	case errors.As(err, new(*kong.ParseError)), errors.Is(err, redlock.ErrForeign), errors.Is(err, redlock.ErrInvalid),
+		errors.Is(err, supervise.ErrWithin):
 		return exitUsage
 	case errors.As(err, &by):
 		if number, isNumber := by.Signal.(syscall.Signal); isNumber {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -40,6 +41,30 @@ func plain(value any) string {
 
 // zeroUnits matches the minutes and seconds that a duration does not need.
 var zeroUnits = regexp.MustCompile(`([hm])0[ms](0s)?$`)
+
+// decodeWait decodes a flag whose value is a duration. A number without a unit is of seconds, as for flock(1).
+func decodeWait(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+		return err
+	}
+	if seconds.MatchString(text) {
+		text += "s"
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("must be a duration such as 90s or 5m, or a number of seconds, not %q", text)
+	}
+	if target.Kind() == reflect.Pointer {
+		target.Set(reflect.New(target.Type().Elem()))
+		target = target.Elem()
+	}
+	target.SetInt(int64(d))
+	return nil
+}
+
+// seconds matches a number without a unit.
+var seconds = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
 // checkTimeout checks the flag --timeout.
 func checkTimeout(timeout, ttl time.Duration) error {

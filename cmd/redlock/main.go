@@ -95,6 +95,7 @@ func run(ctx context.Context, args []string, to streams) int {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Exit(func(int) { exited = true }),
 		kong.PostBuild(addDetails),
+		kong.NamedMapper("wait", kong.MapperFunc(decodeWait)),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(to, commandLine(args)),
 	)

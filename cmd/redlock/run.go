@@ -23,6 +23,7 @@ import (
 )
 
 const (
+	runTTL      = 30 * time.Second
 	minRunTTL   = time.Second    // shorter, and a slow moment of the machine ends the command
 	maxRunTTL   = 24 * time.Hour // as redlock.WithMaxTTL has it
 	maxMetadata = 256            // bytes, as redlock.Metadata has it
@@ -31,9 +32,9 @@ const (
 
 // runCmd is the subcommand run.
 type runCmd struct {
-	TTL          time.Duration         `default:"30s" placeholder:"TIME" help:"It lives so long unless renewed (default ${default})."`
+	Lives        *time.Duration        `name:"ttl" placeholder:"TIME" help:"It lives so long unless renewed (default 30s)."`
 	Nonblock     bool                  `short:"n" help:"Do not wait for the lock."`
-	Wait         *time.Duration        `short:"w" placeholder:"TIME" help:"Wait for the lock so long (default: for ever)."`
+	Wait         *time.Duration        `short:"w" type:"wait" placeholder:"TIME" help:"Wait for the lock so long (default: for ever)."`
 	ConflictCode *int                  `name:"conflict-exit-code" short:"E" placeholder:"N" help:"Exit quietly with N if another holds the lock."`
 	MaxHold      time.Duration         `placeholder:"TIME" help:"End the command after so long (default never)."`
 	OnLost       supervise.OnLost      `enum:"term,kill,warn" default:"term" placeholder:"term|kill|warn" help:"What to do if the lock is lost (default ${default})."`
@@ -55,7 +56,8 @@ type runCmd struct {
 	Command []string `arg:"" optional:"" passthrough:"" json:"-" help:"The command and its arguments."`
 	serverFlags
 
-	Program [][]byte `kong:"-"` // the path of the command, its name and its arguments, which need not be text
+	TTL     time.Duration `kong:"-"`
+	Program [][]byte      `kong:"-"` // the path of the command, its name and its arguments, which need not be text
 }
 
 // Run runs the command and returns how it ended. With --json that is an event, whatever happened before.
@@ -113,6 +115,14 @@ func (c *runCmd) check() error {
 	}
 	if err := c.serverFlags.check(); err != nil {
 		return err
+	}
+	switch {
+	case c.MaxHold != 0 && c.MaxHold < minRunTTL:
+		return usage("--max-hold must be 0, for no limit, or at least %s, not %s", plain(minRunTTL), plain(c.MaxHold))
+	case c.Lives != nil:
+		c.TTL = *c.Lives
+	default:
+		c.TTL = min(runTTL, cmp.Or(c.MaxHold, runTTL))
 	}
 	for _, err := range []error{
 		between("--ttl", c.TTL, minRunTTL, maxRunTTL),

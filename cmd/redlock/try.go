@@ -22,7 +22,7 @@ const longestTTL = 24 * time.Hour
 type tryCmd struct {
 	Name     string        `arg:"" help:"The lock's name, without the key prefix."`
 	TTL      time.Duration `name:"ttl" default:"30s" placeholder:"TIME" group:"Lock" help:"How long it is held unless extended (default ${default})."`
-	Wait     time.Duration `short:"w" placeholder:"TIME" group:"Lock" help:"Wait for it up to so long. By default not at all."`
+	Wait     time.Duration `short:"w" type:"wait" placeholder:"TIME" group:"Lock" help:"Wait for it up to so long. By default not at all."`
 	Fencing  bool          `group:"Lock" help:"Give the lock a fencing token, which --json shows."`
 	Metadata *string       `placeholder:"TEXT" group:"Lock" help:"Shown as the holder. By default this host and process."`
 

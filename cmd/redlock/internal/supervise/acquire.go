@@ -5,6 +5,8 @@ package supervise
 import (
 	"context"
 	"fmt"
+	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -76,7 +78,7 @@ func (h *holder) acquire() *Report {
 func (h *holder) attempt(ctx context.Context, notice <-chan time.Time) (a attempt) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	done := make(chan struct{})
+	done, within := make(chan struct{}), make(chan string, 1)
 	go func() {
 		defer close(done)
 		a.take(ctx, h.Job)
@@ -95,7 +97,14 @@ func (h *holder) attempt(ctx context.Context, notice <-chan time.Time) (a attemp
 			}
 		case <-notice:
 			if !h.NonBlock {
-				go h.announce(ctx)
+				go h.announce(ctx, within)
+			}
+		case name := <-within:
+			cancel()
+			<-done
+			waiting = false
+			if a.lock == nil {
+				a.err = fmt.Errorf("the lock %q is %w", name, ErrWithin)
 			}
 		}
 	}
@@ -152,8 +161,13 @@ func (h *holder) suspend() *Report {
 	return &Report{Code: 128 + int(unix.SIGKILL)}
 }
 
-// announce says who holds the lock.
-func (h *holder) announce(ctx context.Context) {
+// isAround reports whether a holder is the outer one of this process, which is still waited for then.
+func isAround(holder redlock.Holder) bool {
+	return holder.Token != "" && string(holder.Token) == os.Getenv("REDLOCK_TOKEN")
+}
+
+// announce says who holds the lock. If that is the outer redlock run of this one, within gets the name.
+func (h *holder) announce(ctx context.Context, within chan<- string) {
 	name := h.Names[0]
 	state, err := h.Locker.Inspect(ctx, name)
 	for i := 1; i < len(h.Names) && err == nil && state.Verdict != redlock.VerdictHeld; i++ {
@@ -167,6 +181,10 @@ func (h *holder) announce(ctx context.Context) {
 	if err != nil {
 		blocked.Error = display.Error(err)
 		h.Events.warn(blocked, text+": "+blocked.Error)
+		return
+	}
+	if state.Kind != redlock.KindSlot && slices.ContainsFunc(state.Holders, isAround) {
+		within <- name
 		return
 	}
 	if n := len(state.Holders); n > 0 {

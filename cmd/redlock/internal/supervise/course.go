@@ -14,6 +14,7 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -47,6 +48,9 @@ const (
 	CodeCannotRun = 126 // the program cannot be run, as a shell has it
 	CodeNotFound  = 127 // there is no such program
 )
+
+// ErrWithin means that the lock is held by the redlock run whose command this one is part of.
+var ErrWithin = errors.New("held by the \"redlock run\" around this one ($REDLOCK_TOKEN), which would wait for this one in turn")
 
 // Interrupted is the cause of a context's end if that is a signal.
 type Interrupted struct{ Signal os.Signal }

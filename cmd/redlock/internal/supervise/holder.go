@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -99,11 +100,31 @@ func (h *holder) run() Report {
 	if failed := h.acquire(); failed != nil {
 		return *failed
 	}
+	checked := make(chan struct{})
+	go func() {
+		defer close(checked)
+		h.sayTwins()
+	}()
+	defer func() { <-checked }()
 	if failed := h.start(); failed != nil {
 		return *failed
 	}
 	h.watch()
 	return h.release()
+}
+
+// sayTwins says which nodes are the same server as another. It takes as long as a node may take to answer.
+func (h *holder) sayTwins() {
+	state, _ := h.Locker.Inspect(context.Background(), h.Names[0])
+	if state == nil {
+		return
+	}
+	for _, n := range state.Nodes {
+		if errors.Is(n.Err, nodeerr.ErrSameServer) {
+			why := n.Addr + ": " + display.Error(n.Err)
+			h.Events.warn(event{Event: "same_server", Error: why}, "warning: --nodes: "+why+": together they have one vote")
+		}
+	}
 }
 
 // watch returns when nothing is left of the command.
