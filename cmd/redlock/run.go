@@ -56,6 +56,7 @@ type runCmd struct {
 	Command []string `arg:"" optional:"" passthrough:"" json:"-" help:"The command and its arguments."`
 	serverFlags
 
+	Flags   commandLine   `kong:"-"` // the command line without the command
 	TTL     time.Duration `kong:"-"`
 	Program [][]byte      `kong:"-"` // the path of the command, its name and its arguments, which need not be text
 }
@@ -79,7 +80,7 @@ func (c *runCmd) Run(ctx context.Context, line commandLine, to streams) error {
 // prepare makes the command out of the command line, and checks the flags.
 func (c *runCmd) prepare(line commandLine) error {
 	// What is no UTF-8 has got lost in the parser.
-	c.Command = line[max(0, len(line)-len(c.Command)):]
+	c.Flags, c.Command = line[:max(0, len(line)-len(c.Command))], line[max(0, len(line)-len(c.Command)):]
 	if len(c.Command) > 0 && c.Command[0] == "--" {
 		c.Command = c.Command[1:]
 	}

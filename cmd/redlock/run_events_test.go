@@ -52,7 +52,7 @@ func TestRun_SaysAsJSONHowItEnds(t *testing.T) {
 		"no such interpreter":   {[]string{"job", "--", unusable}, nil, exitNotFound, "no such file"},
 		"flags that do not fit": {[]string{"--ttl=1ms", "job", "true"}, nil, exitUsage, "--ttl must be between"},
 		"no password":           {[]string{"--password-file=/missing", "job", "true"}, nil, exitUsage, "--password-file: open /missing"},
-		"taken":                 {[]string{"-n", "job", "true"}, nil, exitTaken, `the lock "job" is held by another`},
+		"taken":                 {[]string{"-n", "job", "true"}, nil, exitTaken, `the lock "job" is held by another; see: redlock inspect --nodes redis://`},
 		"taken, quietly":        {[]string{"-n", "-E", "3", "job", "true"}, nil, 3, ""},
 		"the holder is killed": {[]string{"job", "cat"}, func(p *process) {
 			p.event("started")

@@ -284,7 +284,7 @@ func TestRun_DoesNotWaitIfItIsTold(t *testing.T) {
 			assert.Equal(t, test.want, p.code())
 			assert.Empty(t, p.lines["out"])
 			if test.want == exitTaken {
-				p.complains(`the lock "job" is held by another`)
+				p.complains(`the lock "job" is held by "the first"; see: redlock inspect --nodes redis://`)
 			} else {
 				assert.Empty(t, p.lines["err"])
 			}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
@@ -82,7 +83,7 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 		AtLeast:  c.AtLeast,
 		MaxHold:  c.MaxHold,
 		Path:     string(c.Program[0]), Secrets: secretEnv,
-		Failed: c.failed, Events: events,
+		Failed: func(err error) supervise.Report { return c.failed(cluster.Locker, err) }, Events: events,
 	}
 	switch {
 	case c.Shared:
@@ -101,24 +102,27 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 
 // failed makes the report if the lock was not acquired. Who chooses the exit code for a lock that another holds needs no text for
 // it. A key without a TTL has no holder who would release it: that is always said.
-func (c *runCmd) failed(err error) supervise.Report {
+func (c *runCmd) failed(locker *redlock.Locker, err error) supervise.Report {
 	report := supervise.Report{Code: exitCode(err), Text: display.Error(err)}
 	report.Taken = report.Code == exitTaken
 	if !report.Taken || errors.Is(err, nodeerr.ErrNoExpiry) {
 		return report
 	}
+	if c.ConflictCode != nil && !c.Verbose {
+		return supervise.Report{Code: *c.ConflictCode, Taken: true}
+	}
 	if !c.Verbose {
-		name := c.Name
+		name, by := c.Name, "another"
 		if refusal := new(redlock.QuorumError); errors.As(err, &refusal) {
 			name = refusal.Name
 		}
-		report.Text = fmt.Sprintf("the lock %q is held by another; \"redlock inspect %s\" shows by whom", name, display.Text(name))
+		if state, err := locker.Inspect(context.Background(), name); err == nil && supervise.HolderOf(state) != "" {
+			by = strconv.Quote(supervise.HolderOf(state))
+		}
+		report.Text = fmt.Sprintf("the lock %q is held by %s; see: %s", name, by, c.inspectHint(c.Flags, name))
 	}
 	if c.ConflictCode != nil {
 		report.Code = *c.ConflictCode
-		if !c.Verbose {
-			report.Text = ""
-		}
 	}
 	return report
 }

@@ -33,7 +33,7 @@ type tryCmd struct {
 }
 
 // Run takes a lock and leaves it to its token.
-func (c *tryCmd) Run(ctx context.Context, to streams) error {
+func (c *tryCmd) Run(ctx context.Context, line commandLine, to streams) error {
 	err := errors.Join(between("--ttl", c.TTL, 100*time.Millisecond, longestTTL), between("--wait", c.Wait, 0, longestTTL))
 	if c.RestartGuard != 0 {
 		err = errors.Join(err, between("--restart-guard", c.RestartGuard, c.TTL, node.MaxGuard))
@@ -53,7 +53,7 @@ func (c *tryCmd) Run(ctx context.Context, to streams) error {
 		lock, err := c.take(ctx, on.Locker, redlock.Metadata(metadata))
 		switch {
 		case err != nil && exitCode(err) == exitTaken && !errors.Is(err, nodeerr.ErrNoExpiry):
-			return &exitError{exitTaken, fmt.Errorf("%w: \"redlock inspect %s\" shows by whom", redlock.ErrTaken, c.Name)}
+			return &exitError{exitTaken, fmt.Errorf("%w; see: %s", redlock.ErrTaken, c.inspectHint(line, c.Name))}
 		case err != nil:
 			return err
 		}

@@ -28,7 +28,7 @@ func TestTry_LeavesTheLockToTheTokenThatItPrints(t *testing.T) {
 	flags = append(flags, "--key-prefix=lock:")
 
 	errors := refused(t, exitTaken, flags, "try", "name")
-	require.Contains(t, errors, `lock is taken: "redlock inspect name" shows by whom`)
+	require.Contains(t, errors, "lock is taken; see: redlock inspect --nodes redis://")
 	require.Equal(t, 1, strings.Count(errors, "\n"))
 
 	left, err := time.ParseDuration(strings.TrimSpace(succeed(t, flags, "extend", "name", "--token="+token, "--ttl=10h")))
