@@ -81,6 +81,7 @@ func TestRun_HoldsSeveralLocksAllOrNone(t *testing.T) {
 	requireFree(t, servers, "other")
 	waiting := runTool(t, servers, "--at-least=1h", "--also=b", "other", "sh", "-c", "echo $REDLOCK_NAME")
 	assert.Contains(t, waiting.event("blocked").Holder, "pid")
+	assert.Equal(t, "b", waiting.event("blocked").Lock)
 	p.endsWith(0)
 	for _, name := range []string{"job", "a,c"} {
 		requireFree(t, servers, name)
@@ -154,8 +155,9 @@ func TestRun_EndsTheCommandWhenOneOfItsLocksIsLost(t *testing.T) {
 		_, err := s.Do("DEL", "b")
 		require.NoError(t, err)
 	}
-	p.event("lost")
+	assert.Equal(t, "b", p.event("lost").Lock)
 	assert.Equal(t, exitLost, p.code())
+	assert.Contains(t, p.event("exit").Error, `the lock "b" was lost`)
 	requireFree(t, servers, "job")
 }
 

@@ -176,11 +176,11 @@ func (p *process) complains(text string) string {
 
 // toolEvent is one line of --json.
 type toolEvent struct {
-	Event, Time, Name, Token, Holder, Signal, Error, Command string
-	Fence                                                    uint64
-	PID, Processes                                           int
-	Code                                                     *int
-	Validity                                                 *int64 `json:"validity_ms"`
+	Event, Time, Name, Token, Holder, Signal, Error, Command, Lock string
+	Fence                                                          uint64
+	PID, Processes                                                 int
+	Code                                                           *int
+	Validity                                                       *int64 `json:"validity_ms"`
 }
 
 // event waits for an event.

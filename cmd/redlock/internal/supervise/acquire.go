@@ -177,7 +177,7 @@ func (h *holder) announce(ctx context.Context, within chan<- string) {
 	if ctx.Err() != nil {
 		return
 	}
-	blocked, text := event{Event: "blocked"}, fmt.Sprintf("waiting for the lock %q", name)
+	blocked, text := event{Event: "blocked", Lock: h.among(name)}, fmt.Sprintf("waiting for the lock %q", name)
 	if err != nil {
 		blocked.Error = display.Error(err)
 		h.Events.warn(blocked, text+": "+blocked.Error)

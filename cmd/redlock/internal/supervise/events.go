@@ -12,6 +12,7 @@ type event struct {
 	Event     string `json:"event"`
 	Time      string `json:"time"`
 	Name      string `json:"name"`
+	Lock      string `json:"lock,omitempty"` // with several, the one that it is about
 	Token     string `json:"token,omitempty"`
 	Fence     uint64 `json:"fence,omitempty"`
 	Validity  *int64 `json:"validity_ms,omitempty"`

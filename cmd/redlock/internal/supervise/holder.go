@@ -55,6 +55,7 @@ type holder struct {
 	lock     held
 	each     []*redlock.Lock // of the locks, in the order of Names
 	acquired time.Time
+	lostName string // of the lock that was lost first; "" while none is
 
 	group    group
 	course   course
@@ -151,7 +152,8 @@ func (h *holder) watch() {
 			if h.OnLost == OnLostWarn {
 				say = h.Events.warn
 			}
-			say(event{Event: "lost", Error: lost}, fmt.Sprintf("the lock %q is lost: %s", h.Names[0], lost))
+			h.lostName = h.nameOver()
+			say(event{Event: "lost", Lock: h.among(h.lostName), Error: lost}, fmt.Sprintf("the lock %q is lost: %s", h.lostName, lost))
 		}
 		wake := time.NewTimer(h.pause(now))
 		select {
@@ -181,6 +183,32 @@ func (h *holder) look() (now time.Time) {
 		h.Events.say(event{Event: "renewed", Validity: milliseconds(valid)}, fmt.Sprintf("renewed the lock, valid for %s", valid))
 	}
 	return now
+}
+
+// nameOver returns the name of the first lock that is over.
+func (h *holder) nameOver() string {
+	for i, lock := range h.each {
+		if lock.Err() != nil {
+			return h.Names[i]
+		}
+	}
+	return h.Names[0]
+}
+
+// nameIn returns the name of the lock that an error of all is about.
+func (h *holder) nameIn(err error) string {
+	if of := new(redlock.QuorumError); errors.As(err, &of) && of.Name != "" {
+		return of.Name
+	}
+	return h.Names[0]
+}
+
+// among returns the name of a lock for an event if there are several.
+func (h *holder) among(name string) string {
+	if len(h.Names) == 1 {
+		return ""
+	}
+	return name
 }
 
 // validity returns for how much longer nobody else can have the lock, if it is held.
@@ -332,18 +360,23 @@ func (h *holder) release() Report {
 		switch err := h.lock.Unlock(ctx); {
 		case h.course.lost != "": // said
 		case errors.Is(err, redlock.ErrNotHeld):
+			h.lostName = h.nameIn(err)
 			h.course.lose(h.clock.Now(), gone)
 		case err != nil:
-			why := display.Error(err)
-			h.Events.warn(event{Event: "not_released", Error: why},
-				fmt.Sprintf("the lock %q could not be released and ends at its TTL: %s", h.Names[0], why))
+			why, name := display.Error(err), h.nameIn(err)
+			h.Events.warn(event{Event: "not_released", Lock: h.among(name), Error: why},
+				fmt.Sprintf("the lock %q could not be released and ends at its TTL: %s", name, why))
 		default:
 			h.Events.say(event{Event: "released"}, "released the lock")
 		}
 	}
 	report := Report{Code: h.course.code(), Lost: h.course.lost != ""}
 	if report.Lost {
-		report.Text = "the lock was lost while the command ran: " + h.course.lost
+		which := "the lock"
+		if name := h.among(h.lostName); name != "" {
+			which = fmt.Sprintf("the lock %q", name)
+		}
+		report.Text = which + " was lost while the command ran: " + h.course.lost
 	}
 	return report
 }
@@ -361,8 +394,8 @@ func (h *holder) keep(ctx context.Context, rest time.Duration) {
 		}
 	}
 	if err != nil {
-		why := display.Error(err)
-		h.Events.warn(event{Event: "not_kept", Error: why}, fmt.Sprintf("the lock %q may end before --at-least: %s", h.Names[0], why))
+		why, name := display.Error(err), h.nameIn(err)
+		h.Events.warn(event{Event: "not_kept", Lock: h.among(name), Error: why}, fmt.Sprintf("the lock %q may end before --at-least: %s", name, why))
 		return
 	}
 	left = left.Truncate(time.Millisecond)
