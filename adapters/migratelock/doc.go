@@ -56,7 +56,8 @@
 // start the same migration then. migrate returns the loss with its other errors when it has ended: it matches redlock.ErrLost.
 // Then make a new migrate.Migrate, as the old one reports migrate.ErrLocked from then on.
 //
-// migrate cannot cancel a migration. But the [Driver] lets none begin after the loss, and [OnLoss] is told of it at once.
+// migrate cannot cancel a migration. But the [Driver] changes nothing after a loss that it knows of, and [OnLoss] is told of it at once.
+// A migration that runs at that time leaves the database dirty: look at it, and use Force of migrate.Migrate.
 //
 // migrate marks the database as dirty while a migration runs, so another instance that comes meanwhile fails with
 // migrate.ErrDirty, and does not run it a second time. It may if both read the version before either wrote it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -103,8 +104,14 @@ func newDriver(driver database.Driver, locker *redlock.Locker, name string, o op
 	return d
 }
 
-// Open opens another driver, as Open of the wrapped driver does, with the same lock. It is for database.Register.
+// Open opens another driver, as Open of the wrapped driver does, with the same lock. It is for database.Register under a name such as
+// redlock+sqlite, with URLs like redlock+sqlite://shop.db: the wrapped driver gets the URL without what is in front of its own scheme,
+// here sqlite://shop.db. A scheme without a plus stays as it is.
 func (d *Driver) Open(url string) (database.Driver, error) {
+	scheme, rest, _ := strings.Cut(url, ":")
+	if _, own, ours := strings.Cut(scheme, "+"); ours {
+		url = own + ":" + rest
+	}
 	driver, err := d.Driver.Open(url)
 	if err != nil {
 		return nil, err
@@ -168,32 +175,31 @@ func (d *Driver) Unlock() error {
 	return nil
 }
 
-// SetVersion is that of the wrapped driver, until Close. But if the lock was lost, no migration begins: it returns the loss in place of marking the
-// database as dirty, which is the first step of each migration.
+// SetVersion is that of the wrapped driver, until Close or until the lock is lost: then it returns the loss, and changes nothing. So a
+// migration that runs at that time leaves the database dirty, as another instance may have migrated it since.
 func (d *Driver) SetVersion(version int, dirty bool) error {
-	d.mu.Lock()
-	lock := d.held
-	d.mu.Unlock()
-	if dirty && lock != nil && lock.Err() != nil {
-		return fmt.Errorf("migratelock: migration to version %d not begun: %w", version, lock.Err())
-	}
 	return d.change(func() error { return d.Driver.SetVersion(version, dirty) })
 }
 
-// Run is that of the wrapped driver, until Close.
+// Run is that of the wrapped driver, until Close or until the lock is lost, as SetVersion.
 func (d *Driver) Run(migration io.Reader) error {
 	return d.change(func() error { return d.Driver.Run(migration) })
 }
 
-// Drop is that of the wrapped driver, until Close.
+// Drop is that of the wrapped driver, until Close or until the lock is lost, as SetVersion.
 func (d *Driver) Drop() error { return d.change(d.Driver.Drop) }
 
-// change calls f, which changes the database. Close waits for it.
+// change calls f, which changes the database, unless the lock is known to be lost. Close waits for it.
 func (d *Driver) change(f func() error) error {
 	d.mu.Lock()
 	if err := d.ctx.Err(); err != nil {
 		d.mu.Unlock()
 		return fmt.Errorf("migratelock: the driver is closed: %w", err)
+	}
+	if d.held != nil && d.held.Err() != nil {
+		err := d.held.Err()
+		d.mu.Unlock()
+		return fmt.Errorf("migratelock: the database is left as it is: %w", err)
 	}
 	d.work.Add(1)
 	d.mu.Unlock()

@@ -14,7 +14,9 @@ import (
 
 	"github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/database"
+	"github.com/golang-migrate/migrate/v4/database/mysql"
 	pgx "github.com/golang-migrate/migrate/v4/database/pgx/v5"
+	"github.com/golang-migrate/migrate/v4/database/postgres"
 	"github.com/golang-migrate/migrate/v4/database/sqlite"
 	"github.com/golang-migrate/migrate/v4/database/stub"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
@@ -255,9 +257,34 @@ func TestDriver_ALossIsToldAndIsAnErrorOfTheMigration(t *testing.T) {
 	require.ErrorIs(t, <-ended, redlock.ErrGone)
 	version, dirty, err := inner.Version()
 	require.NoError(t, err)
-	require.False(t, dirty)
-	require.Equal(t, 1, version, "the second migration has not run")
+	require.True(t, dirty)
+	require.Equal(t, 1, version, "the second migration has not begun")
+	require.Empty(t, inner.(*stub.Stub).MigrationSequence, "nor has the first run")
 	require.ErrorIs(t, m.Up(), migrate.ErrLocked, "as the documentation says")
+}
+
+func TestDriver_ChangesNothingAfterALossThatIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		inner := newStub(t)
+		d := newDriver(t, inner, cluster.Locker())
+		require.NoError(t, d.Lock())
+		require.NoError(t, d.SetVersion(1, true))
+		require.NoError(t, d.Run(strings.NewReader("first")))
+		of := inner.(*stub.Stub)
+		cluster.Steal(key)
+		cluster.Advance(time.Minute)
+		require.ErrorIs(t, d.SetVersion(1, false), redlock.ErrGone)
+		require.ErrorIs(t, d.SetVersion(2, true), redlock.ErrGone)
+		require.ErrorIs(t, d.Run(strings.NewReader("second")), redlock.ErrGone)
+		require.ErrorIs(t, d.Drop(), redlock.ErrGone)
+		version, dirty, err := inner.Version()
+		require.NoError(t, err)
+		require.True(t, dirty)
+		require.Equal(t, 1, version)
+		require.Equal(t, []string{"first"}, of.MigrationSequence)
+		require.ErrorIs(t, d.Unlock(), redlock.ErrGone)
+	})
 }
 
 func TestDriver_ALossThatOnlyTheReleaseFindsIsAnErrorOfUnlock(t *testing.T) {
@@ -302,6 +329,35 @@ func TestDriver_OpenWrapsWhatItOpens(t *testing.T) {
 		_, err = newDriver(t, broken{}, cluster.Locker()).Open("stub://")
 		require.ErrorIs(t, err, errBroken)
 	})
+}
+
+// migrate finds a driver by the scheme of the URL, and drivers look at the scheme.
+func TestDriver_OpenOfEachDriverByTheURLOfItsRegisteredName(t *testing.T) {
+	postgreSQL := strings.TrimPrefix(testdatabase.PostgreSQL(t), "postgres:") + "&sslmode=disable&"
+	for name, of := range map[string]struct {
+		driver database.Driver
+		rest   string
+	}{
+		"sqlite":   {new(sqlite.Sqlite), "//" + filepath.Join(t.TempDir(), "db") + "?"},
+		"pgx5":     {new(pgx.Postgres), postgreSQL},
+		"postgres": {new(postgres.Postgres), postgreSQL},
+		"mysql":    {new(mysql.Mysql), "//" + testdatabase.MariaDB(t) + "?"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			database.Register("redlock+"+name, newDriver(t, of.driver, redlocktest.New(t).Locker()))
+			files, err := iofs.New(fstest.MapFS{"1_table.up.sql": {Data: []byte("CREATE TABLE of_" + name + " (name TEXT);")}}, ".")
+			require.NoError(t, err)
+			m, err := migrate.NewWithSourceInstance("iofs", files, "redlock+"+name+":"+of.rest+"x-migrations-table=versions_"+name)
+			require.NoError(t, err)
+			require.NoError(t, m.Up())
+			version, dirty, err := m.Version()
+			require.NoError(t, err)
+			require.False(t, dirty)
+			require.EqualValues(t, 1, version)
+			source, driver := m.Close()
+			require.NoError(t, errors.Join(source, driver))
+		})
+	}
 }
 
 var errBroken = fmt.Errorf("broken")
