@@ -20,7 +20,7 @@ import (
 
 // serverFlags say which servers are the nodes and how to reach them. Commands that use locks or look at them embed it.
 type serverFlags struct {
-	Nodes     []string      `env:"REDLOCK_NODES" placeholder:"URL" group:"Nodes" help:"redis[s]://, valkey[s]://, unix://, redis+sentinel://, redis+cluster://."`
+	Nodes     []string      `env:"REDLOCK_NODES" placeholder:"URL" group:"Nodes" help:"redis[s]://, valkey[s]://, unix://, redis+sentinel://."`
 	Config    configFlag    `env:"REDLOCK_CONFIG" placeholder:"FILE" group:"Nodes" help:"Flags from a JSON file, by their names."`
 	KeyPrefix string        `env:"REDLOCK_KEY_PREFIX" placeholder:"TEXT" group:"Nodes" help:"What the key of each lock begins with."`
 	Timeout   time.Duration `default:"300ms" placeholder:"TIME" group:"Nodes" help:"How long one node may take (default ${default})."`

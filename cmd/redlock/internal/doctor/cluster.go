@@ -58,8 +58,8 @@ func clusterServers(_ *examination, f *facts) (found []Finding) {
 		case g.Err != nil:
 			found = append(found, warning("the "+printable(g.Err.Error()), "start it, or name another server of the cluster in the URL")...)
 		case g.Epoch == 0:
-			found = append(found, warning(fmt.Sprintf("the cluster node %s has lost contact with its cluster", g.addr),
-				"redis-cli --cluster check "+g.addr+" shows which servers are missing")...)
+			found = append(found, warning(fmt.Sprintf("the cluster node %s has a cluster_state that is not ok", g.addr),
+				"redis-cli --cluster check "+g.addr+" shows which servers or slots are missing")...)
 		default:
 			named = append(named, g)
 		}
@@ -77,14 +77,10 @@ func clusterMode(_ *examination, f *facts) []Finding {
 		return faultIf(f.info["cluster_enabled"] != "0", "cluster mode is on",
 			"write redis+cluster:// in the URL; or cluster-enabled no in the file, and a restart")
 	}
-	is := faultIf(f.cluster["cluster_state"] != "ok",
+	return because("The master answers CLUSTERDOWN, and grants no locks.", faultIf(f.cluster["cluster_state"] != "ok",
 		fmt.Sprintf("cluster_state is %s: %d of 16384 slots have a master, and %d of them one that has failed",
 			quoted(f.cluster["cluster_state"]), number(f.cluster, "cluster_slots_assigned"), number(f.cluster, "cluster_slots_fail")),
-		"start the masters that have failed, or give their slots to others: redis-cli --cluster check and CLUSTER NODES name them")
-	for i := range is {
-		is[i].Why = "The master answers CLUSTERDOWN, and grants no locks."
-	}
-	return is
+		"start the masters that have failed, or give their slots to others: redis-cli --cluster check and CLUSTER NODES name them"))
 }
 
 func clusterModeKnown(f *facts) string {
@@ -99,12 +95,9 @@ func clusterModeKnown(f *facts) string {
 
 // clusterReplicas looks at what takes over from a master.
 func clusterReplicas(f *facts) []Finding {
-	is := warningIf(number(f.info, "connected_slaves") == 0, "no replica is attached to the master",
-		"on a server without slots: CLUSTER REPLICATE with the id of this master")
-	for i := range is {
-		is[i].Why = "When the master fails, nothing takes over its slot: the node grants no locks until it is back."
-	}
-	return is
+	return because("When the master fails, nothing takes over its slot: the node grants no locks until it is back.",
+		warningIf(number(f.info, "connected_slaves") == 0, "no replica is attached to the master",
+			"on a server without slots: CLUSTER REPLICATE with the id of this master"))
 }
 
 // clusterMinReplicas looks at what stops a master without replicas. A master that is cut off stops by itself.

@@ -14,6 +14,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/inquiry/inquirytest"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // clustered is a cluster that makes three nodes.
@@ -90,6 +92,11 @@ func TestCluster_IsSilentForOneThatIsWellSet(t *testing.T) {
 	do(t, c.owner(1), "DEL", stampKey)
 	finds(t, c.servers, o, is(doctor.Warning, "quarantine", c.addr(1)))
 	require.Equal(t, testredis.OwnStamp(t, c.owner(1)), string(do(t, c.owner(1), "GET", stampKey).([]byte)))
+
+	c.BeginMigration(c.slot(0), c.owner(1)) // keys may be missing
+	r = finds(t, c.servers, patient(doctor.Options{RestartGuard: time.Minute, Only: []string{"keys-no-ttl"}}))
+	require.Len(t, r.Unexamined, 1)
+	require.Contains(t, r.Unexamined[0].Needs, "the whole slot of the node: ASK")
 }
 
 func TestCluster_SaysWhatIsWrongWithIt(t *testing.T) {
@@ -138,14 +145,21 @@ func TestCluster_SaysWhatIsWrongWithIt(t *testing.T) {
 
 	set = func(name, value string) { do(t, c.owner(1), "CONFIG", "SET", name, value) }
 	set("cluster-require-full-coverage", "yes")
-	do(t, c.owner(1), "CLUSTER", "DELSLOTS", 16000)
+	unassign := []*testredis.Process{c.owner(2), c.owner(1)}
 	require.Eventually(t, func() bool {
+		for _, s := range unassign {
+			_, _ = s.Do("CLUSTER", "DELSLOTS", 16000) // an error says that it is done
+		}
 		state, is := do(t, c.owner(1), "CLUSTER", "INFO").([]byte)
 		return is && strings.HasPrefix(string(state), "cluster_state:fail")
 	}, bound, 10*time.Millisecond)
 	o.Only = []string{"cluster", "lock"}
 	r = finds(t, c.servers, o, is(doctor.Fault, "cluster", c.addr(0)), is(doctor.Fault, "cluster", c.addr(1)))
 	require.Contains(t, r.Findings[0].What, "16383 of 16384 slots have a master")
+	r = examine(t, nodesOf(3, c.owner(1).Addr(), c.owner(2).Addr()), only)
+	require.Equal(t, []string{"cluster-servers"}, slices.Compact(r.Checks))
+	require.Len(t, r.Findings, 3)
+	require.Equal(t, "the cluster node "+c.owner(1).Addr()+" has a cluster_state that is not ok", r.Findings[0].What)
 }
 
 // The danger: two programs ask servers of two clusters, and each of them gets the lock.
@@ -156,6 +170,24 @@ func TestCluster_ServersOfTwoClustersAreAFault(t *testing.T) {
 	require.Len(t, r.Findings, 3)
 	require.Equal(t, doctor.Fault, r.Findings[0].Severity)
 	require.Contains(t, r.Findings[0].What, "do not agree on the master of the slot 2866")
+}
+
+func TestCluster_FindsALockThatAnotherListOfNodesRenews(t *testing.T) {
+	t.Parallel()
+	c := wellSetCluster(t)
+	nodes, err := pool.Open([]string{strings.Replace(c.URL(3), "://", "://:secret@", 1)}, pool.WithRestartGuard(time.Minute), pool.WithTimeout(bound))
+	require.NoError(t, err)
+	locker, err := redlock.New(nodes[:1], redlock.WithKeyPrefix("lock:"), redlock.TTL(3*time.Second))
+	require.NoError(t, err)
+	held, err := locker.Lock(t.Context(), "job", redlock.RenewFor(redlock.NoLimit))
+	require.NoError(t, err)
+	r := finds(t, c.servers, patient(doctor.Options{RestartGuard: time.Minute, Only: []string{"keys-other-list"}}), is(doctor.Warning, "keys-other-list", ""))
+	require.Contains(t, r.Findings[0].What, `the lock "lock:job" is renewed`)
+	require.NoError(t, held.Unlock(t.Context()))
+	require.NoError(t, locker.Close())
+	for _, n := range nodes {
+		require.NoError(t, n.Close())
+	}
 }
 
 func TestCluster_NeedsRightsWithTheTags(t *testing.T) {
@@ -217,6 +249,9 @@ func TestCluster_AServerThatIsInNoneIsUnreachableThatWay(t *testing.T) {
 	r := finds(t, nodes, o, is(doctor.Fault, "reachable", nodes[0].Address))
 	require.Contains(t, r.Findings[0].What, "cluster node "+s.Addr()+": ")
 	require.Contains(t, r.Findings[0].What, ": it is not in cluster mode")
+	nodes = nodesOf(1, s.Addr(), testredis.Listen(t, func(conn net.Conn) { _ = conn.Close() }))
+	r = finds(t, nodes, o, is(doctor.Fault, "reachable", nodes[0].Address))
+	require.Contains(t, r.Findings[0].What, "; cluster node ")
 	open := testredis.Real(t, 1)[0] // no sentinel knows the password of the servers
 	group := groupOf("a", open.Addr())
 	r = finds(t, []*node.Server{group}, o, is(doctor.Fault, "reachable", group.Address))

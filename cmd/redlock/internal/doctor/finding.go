@@ -106,6 +106,14 @@ func warningIf(is bool, what, fix string) []Finding {
 	return warning(what, fix)
 }
 
+// because gives findings a reason of their own, in the place of that of the check.
+func because(why string, found []Finding) []Finding {
+	for i := range found {
+		found[i].Why = why
+	}
+	return found
+}
+
 // maxQuoted is how many characters of a server's text a finding shows at most.
 const maxQuoted = 80
 

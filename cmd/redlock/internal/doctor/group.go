@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/quorumlock/quorumlock/internal/cluster"
 	"github.com/quorumlock/quorumlock/internal/inquiry"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/sentinel"
 )
 
@@ -21,19 +23,25 @@ type guide struct {
 // leastWatchers is how many sentinels a group needs, so that a majority is left when one fails.
 const leastWatchers = 3
 
-// askGuides asks each server that the URL names where the server of the node is.
+// askGuides asks all servers that the URL names at once where the server of the node is.
 func (f *facts) askGuides(ctx context.Context) {
+	var servers []node.Server
+	var ask func(s node.Server) guide
 	switch finder := f.to.Finder.(type) {
 	case *sentinel.Group:
-		for _, s := range finder.Sentinels() {
+		servers, ask = finder.Sentinels(), func(s node.Server) guide {
 			a, known := finder.Ask(ctx, s)
-			f.guides = append(f.guides, guide{a, s.Address, known})
+			return guide{a, s.Address, known}
 		}
 	case *cluster.Node:
-		for _, s := range finder.Servers() {
-			f.guides = append(f.guides, guide{Answer: finder.Ask(ctx, s), addr: s.Address})
-		}
+		servers, ask = finder.Servers(), func(s node.Server) guide { return guide{Answer: finder.Ask(ctx, s), addr: s.Address} }
 	}
+	f.guides = make([]guide, len(servers))
+	var asking sync.WaitGroup
+	for i, s := range servers {
+		asking.Go(func() { f.guides[i] = ask(s) })
+	}
+	asking.Wait()
 }
 
 // contradictions returns the addresses that guides have named, each with one of these guides; nil if they agree.

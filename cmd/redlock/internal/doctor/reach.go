@@ -73,7 +73,7 @@ func explain(f *facts) (what, fix string) {
 	var invalid *tls.CertificateVerificationError
 	var late *lateError
 	var slow interface{ Timeout() bool }
-	text := printable(strings.ReplaceAll(f.err.Error(), "pool: ", ""))
+	text := printable(strings.NewReplacer("pool: ", "", "\n", "; ").Replace(f.err.Error())) // each server that was asked has a line
 	ping := "redis-cli -s " + f.addr + " PING"
 	if f.to.Finder != nil {
 		ping = "redis-cli PING"

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
@@ -24,7 +25,7 @@ var setChecks = []check{
 func (x *examination) count() []Finding {
 	fewer := "run three or five independent servers and list them all in --nodes and in all programs; fewer are enough only if locking may be down when a node is"
 	even := "remove or add one node: docs/operations.md, Changing the set of nodes"
-	if x.facts[0].inCluster() {
+	if slices.ContainsFunc(x.facts, (*facts).inCluster) {
 		fewer = "write nodes=3 in the URL for three masters, nodes=5 for five: in all programs at once, as programs with another number do not exclude each other"
 		even = fewer
 	}
@@ -94,14 +95,12 @@ func (x *examination) duplicates() (found []Finding) {
 		if id == "" || f.err != nil {
 			continue
 		}
-		if other := first[id]; other != nil && f.inCluster() && other.inCluster() {
-			is := sameMaster(f, other)
-			is[0].Node = f.addr
-			found = append(found, is...)
-			continue
-		} else if other != nil {
+		if other := first[id]; other != nil {
 			is := fault(fmt.Sprintf("it is the same server as %s: both have the run_id %s", other.addr, quoted(id)),
 				"replace one of the two URLs by that of another server, in all programs")
+			if f.inCluster() && other.inCluster() {
+				is = sameMaster(f, other)
+			}
 			is[0].Node = f.addr
 			found = append(found, is...)
 			continue

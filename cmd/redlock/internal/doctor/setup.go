@@ -73,7 +73,7 @@ func minReplicas(_ *examination, f *facts) []Finding {
 	case f.to.Watched:
 		return groupMinReplicas(f)
 	case f.inCluster():
-		return clusterMinReplicas(f)
+		return because("Without so many replicas the master answers NOREPLICAS to everything, releases included.", clusterMinReplicas(f))
 	}
 	n := number(f.config, "min-replicas-to-write")
 	if _, is := f.info["min_slaves_good_slaves"]; is && n == 0 {
