@@ -2,7 +2,6 @@ package goredis
 
 import (
 	"reflect"
-	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -62,7 +61,7 @@ func newCluster(options *redis.ClusterOptions) (*nodes.Server, error) {
 		return nil, err
 	}
 	node := s.node()
-	node.Cluster.Addresses = slices.Clone(o.Addrs)
+	node.Cluster.Addresses = o.Addrs
 	return node, nil
 }
 

@@ -81,7 +81,7 @@ func clusterOf[O any](cluster *O, of func(*O) Option) (*nodes.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Cluster.Addresses = slices.Clone(o.InitAddress)
+	s.Cluster.Addresses = o.InitAddress
 	return s, nil
 }
 
