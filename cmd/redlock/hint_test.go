@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,7 +39,7 @@ func TestHint_CanBePasted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tool := func(args ...string) *exec.Cmd {
 				cmd := toolProgram(append(append([]string{"run", "--timeout=5s"}, test.args...), args...)...)
-				cmd.Env = append(bare[:len(bare):len(bare)], test.env...)
+				cmd.Env = slices.Concat(bare, test.env)
 				return cmd
 			}
 			first := start(t, tool("--metadata=the first", "--json", "my job", "cat"))
@@ -49,7 +50,7 @@ func TestHint_CanBePasted(t *testing.T) {
 			require.True(t, found, "%s", out)
 			assert.Equal(t, `redlock: error: the lock "my job" is held by "the first"`, before)
 			pasted := exec.Command("sh", "-c", `redlock() { "$TOOL" "$@" --timeout=5s; }; `+hint)
-			pasted.Env = append(bare[:len(bare):len(bare)], "TOOL="+os.Args[0])
+			pasted.Env = slices.Concat(bare, []string{"TOOL=" + os.Args[0]})
 			shown, err := pasted.CombinedOutput()
 			require.NoError(t, err, "%s: %s", hint, shown)
 			assert.Contains(t, string(shown), "Held by a majority", hint)
