@@ -38,6 +38,7 @@ func TestInspect_ShowsWhatEachNodeHoldsAndTheVerdict(t *testing.T) {
 	}{
 		"held": {redlock.VerdictHeld, []string{
 			`cron\u202e of web1 `, taken.Token[:15] + "… ", "T ", "Held by a majority: 5 of 5 nodes hold the token " + taken.Token[:15] + "…, metadata cron",
+			"more. A holder that has died shows until then, which is up to one TTL after frozen nodes have thawed.",
 		}},
 		"free":  {redlock.VerdictNobody, []string{" nothing ", "Held by nobody: nothing on 5."}},
 		"split": {redlock.VerdictNobody, []string{`token\x1b[31mB `, `Held by nobody: no token is on a majority (3). tokenA on 2, token\x1b[31mB on 2, nothing on 1. Nobody can take the lock before`}},

@@ -129,6 +129,9 @@ func explain(s *redlock.LockState, full bool) (text string) {
 		text = fmt.Sprintf("Held by nobody: no token is on a majority (%d).%s Nobody can take the lock before some are released "+
 			"or their TTLs are over.", t.need, shares)
 	}
+	if n := len(s.Holders); s.Verdict == redlock.VerdictHeld && n > 0 && s.Holders[n-1].TTL != redlock.NoLimit {
+		text += thawed
+	}
 	if s.WriterWaits {
 		text += " A writer waits, so nobody else comes in."
 	}
@@ -138,6 +141,9 @@ func explain(s *redlock.LockState, full bool) (text string) {
 	}
 	return text
 }
+
+// thawed is said of each holder, as the nodes do not show whether it lives: one that was frozen may carry out its last renewal late.
+const thawed = " A holder that has died shows until then, which is up to one TTL after frozen nodes have thawed."
 
 func (t tally) held(s *redlock.LockState, full bool) string {
 	h := s.Holders[0]
