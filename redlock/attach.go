@@ -56,8 +56,9 @@ func (l *Locker) Attach(ctx context.Context, name string, token Token, opts ...L
 // Detach ends the lock for this process without a release, and returns the token for [Locker.Attach]. The key stays
 // until its TTL ends. This handle is over, as after an Unlock.
 //
-// Detach waits for an extension that is under way, and for answers to the acquire, for the node timeout at most. A ctx
-// that has ended before is ignored. After an error the lock is as before:
+// Detach waits for an extension that is under way, and for answers to the acquire, for the node timeout at most, or for
+// the dial timeout of a node that connects for the first time. A ctx that has ended is ignored. After an error the
+// lock is as before:
 //   - [ErrReleased], [ErrLost]: the lock was over;
 //   - [ErrInvalid]: other handles hold it too ([Reentrant]);
 //   - ctx.Err(): ctx ended.
