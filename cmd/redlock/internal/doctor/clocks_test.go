@@ -36,7 +36,7 @@ func TestExamine_FindsAClockThatIsOff(t *testing.T) {
 		odd := ahead(t, all[0], off)
 		r := finds(t, append(serversOf(all[1:]), serverAt(odd)), patient(doctor.Options{}), is(doctor.Warning, "clocks", odd))
 		require.Regexp(t, `^the clock of the server is (99|100)\.\d s (ahead of|behind) the others$`, r.Findings[0].What, shows)
-		require.InDelta(t, float64(off)*1000, r.Servers[2].ClockOffset, 1000+r.Servers[2].ClockError)
+		require.InDelta(t, float64(off)*1000, *r.Servers[2].ClockOffset, 1000+*r.Servers[2].ClockError)
 	}
 }
 

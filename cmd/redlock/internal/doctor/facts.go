@@ -302,21 +302,29 @@ func (f *facts) identify(ctx context.Context, c *conn) (id int64) {
 
 // server returns the part of the report that is about the server.
 func (f *facts) server() Server {
-	s := Server{Node: f.addr, Reachable: f.err == nil, RunID: printable(f.runID()), UptimeSeconds: -1, ClockError: -1}
+	s := Server{Node: f.addr, Reachable: f.err == nil, RunID: printable(f.runID())}
 	if f.err != nil {
 		return s
 	}
 	s.Version = printable(f.version())
 	if up := f.uptime(); up >= 0 {
-		s.UptimeSeconds = int64(up / time.Second)
+		seconds := int64(up / time.Second)
+		s.UptimeSeconds = &seconds
 	}
-	s.P50, s.P99 = millis(f.percentile(50)), millis(f.percentile(99))
+	if len(f.latency) > 0 {
+		s.P50, s.P99 = measured(f.percentile(50)), measured(f.percentile(99))
+	}
 	if f.uncertainty >= 0 {
-		s.ClockOffset, s.ClockError = millis(f.clock), millis(f.uncertainty)
+		s.ClockOffset, s.ClockError = measured(f.clock), measured(f.uncertainty)
 	}
 	return s
 }
 
 func millis(d time.Duration) float64 {
 	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
+}
+
+func measured(d time.Duration) *float64 {
+	ms := millis(d)
+	return &ms
 }

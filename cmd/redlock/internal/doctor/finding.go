@@ -36,17 +36,17 @@ type Unexamined struct {
 	Needs string `json:"needs"`          // what it would take, for example "the right +config|get"
 }
 
-// Server is what was seen of one node.
+// Server is what was seen of one node. What was not measured, or not reported, is left out.
 type Server struct {
-	Node          string  `json:"node"` // its address
-	Reachable     bool    `json:"reachable"`
-	Version       string  `json:"version,omitempty"` // for example "Redis 7.0.15"
-	RunID         string  `json:"run_id,omitempty"`
-	UptimeSeconds int64   `json:"uptime_s"` // -1 if the server does not report it
-	P50           float64 `json:"p50_ms"`   // of the round trips of PING
-	P99           float64 `json:"p99_ms"`
-	ClockOffset   float64 `json:"clock_offset_ms"`      // how far its clock is ahead of this machine's
-	ClockError    float64 `json:"clock_uncertainty_ms"` // the offset is right to this; -1 if it was not measured
+	Node          string   `json:"node"` // its address
+	Reachable     bool     `json:"reachable"`
+	Version       string   `json:"version,omitempty"` // for example "Redis 7.0.15"
+	RunID         string   `json:"run_id,omitempty"`
+	UptimeSeconds *int64   `json:"uptime_s,omitempty"`
+	P50           *float64 `json:"p50_ms,omitempty"` // of the round trips of PING
+	P99           *float64 `json:"p99_ms,omitempty"`
+	ClockOffset   *float64 `json:"clock_offset_ms,omitempty"`      // how far its clock is ahead of this machine's
+	ClockError    *float64 `json:"clock_uncertainty_ms,omitempty"` // the offset is right to this
 }
 
 // Report is what an examination has come to.
