@@ -46,7 +46,7 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	if c.JSON {
-		err = display.JSON(to.out, report, "  ")
+		err = display.JSON(to.out, report.Document(), "  ")
 	} else {
 		writeReport(to.out, report)
 	}

@@ -78,17 +78,19 @@ func TestDoctor_PrintsAFindingOnSeveralNodesOnceAndCountsWhatItPrints(t *testing
 func TestDoctor_PrintsTheReportAsJSON(t *testing.T) {
 	servers := durableServers(t, 3)
 	servers[2].Stop()
+	do(t, servers[:2], "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	code, out, errors := callDoctor(t, servers, "--json")
 	require.Equal(t, exitFaults, code, out)
 	require.Empty(t, errors)
-	var report doctor.Report
+	var report doctor.Document
 	in := json.NewDecoder(strings.NewReader(out))
 	in.DisallowUnknownFields()
 	require.NoError(t, in.Decode(&report))
 	require.False(t, in.More())
 	require.Len(t, report.Nodes, 3)
-	require.Len(t, report.Findings, 1)
-	require.Equal(t, servers[2].Addr(), report.Findings[0].Node)
+	require.Len(t, report.Findings, 2, "each once")
+	require.Equal(t, []string{servers[2].Addr()}, report.Findings[0].Nodes)
+	require.Equal(t, []string{servers[0].Addr(), servers[1].Addr()}, report.Findings[1].Nodes)
 	for _, key := range []string{`"nodes": [`, `"unexamined": []`, `"check": "reachable"`, `"severity": "fault"`, `"p50_ms": `, `"uptime_s": `} {
 		require.Contains(t, out, key)
 	}

@@ -58,10 +58,19 @@ type Report struct {
 	Unexamined []Unexamined `json:"unexamined"` // in the order of checks and nodes
 }
 
+// Document is a report as JSON, which has each finding once.
+type Document struct {
+	*Report
+	Findings []Group `json:"findings"`
+}
+
+// Document returns the report as JSON has it.
+func (r *Report) Document() Document { return Document{r, append([]Group{}, r.Groups()...)} }
+
 // Group is what is not as it should be, on all nodes where that is the same.
 type Group struct {
 	Finding          // of no node
-	Nodes   []string // their addresses; none if it is about the set of nodes
+	Nodes   []string `json:"nodes,omitempty"` // their addresses; none if it is about the set of nodes
 }
 
 // Groups returns the findings by what they have found, in the order of the first ones.
