@@ -1,7 +1,7 @@
 // Package otelredlock makes OpenTelemetry traces and metrics of the events of package redlock. An [Observer] observes
 // Lockers.
 //
-//	observer, err := otelredlock.New()
+//	observer, err := otelredlock.New() // takes the providers of otel.SetTracerProvider and otel.SetMeterProvider
 //	...
 //	locker, err := redlock.Open(urls, redlock.WithObserver(observer))
 //

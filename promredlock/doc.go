@@ -2,7 +2,8 @@
 // registry collects it.
 //
 //	collector := promredlock.New()
-//	prometheus.MustRegister(collector)
+//	registry := prometheus.NewRegistry()
+//	registry.MustRegister(collector)
 //	locker, err := redlock.Open(urls, redlock.WithObserver(collector))
 //
 // Without groups of events, as here, the Collector receives all of them, and all metrics are complete. A program that

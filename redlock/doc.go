@@ -1,12 +1,13 @@
 // Package redlock takes locks on N independent Redis servers at once (Redlock). A majority of them holds each lock, so
 // locking goes on while a minority is down.
 //
-//	locker, err := redlock.Open([]string{"redis://a:6379", "redis://b:6379", "redis://c:6379"})
+//	locker, err := redlock.Open(urls)
 //	...
 //	defer locker.Close()
-//	err = locker.Do(ctx, "invoice-4711", func(ctx context.Context, _ *redlock.Lock) error {
-//		return bill(ctx) // ctx ends when the lock is lost
-//	}, redlock.MaxWait(5*time.Second))
+//
+//	err = locker.Do(ctx, "nightly-report", func(ctx context.Context, lock *redlock.Lock) error {
+//		return writeReport(ctx) // ctx ends when the lock is lost
+//	}, redlock.TTL(30*time.Second), redlock.RenewFor(time.Hour))
 //
 // [Locker.Do] waits for the lock, renews it while the function runs, and releases it. [Locker.Lock] returns a [Lock],
 // which [Lock.Unlock] releases. [Locker.TryDo] and [Locker.TryLock] do not wait. [Locker.DoAll] and [Locker.LockAll]

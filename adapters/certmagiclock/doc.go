@@ -1,15 +1,11 @@
 // Package certmagiclock gives a storage of github.com/caddyserver/certmagic the locks of package redlock: several instances of a
 // program obtain and renew a certificate once, also while a minority of the Redis servers is down.
 //
-//	locker, err := redlock.Open(urls, redlock.WithKeyPrefix("certmagic:"))
-//	if err != nil {
-//		return err
-//	}
-//	storage, err := certmagiclock.New(&certmagic.FileStorage{Path: "/mnt/certificates"}, locker)
-//	if err != nil {
-//		return err
-//	}
-//	certmagic.Default.Storage = storage
+//	locker, err := redlock.Open(urls, redlock.WithKeyPrefix("certmagic:")) // "redis://10.0.0.1:6379" and so on
+//	...
+//	storage, err := certmagiclock.New(&certmagic.FileStorage{Path: dir}, locker)
+//	...
+//	certmagic.Default.Storage = storage // before certmagic.HTTPS, Listen or Manage
 //
 // The certificates stay where they are: everything but the locks is done by the wrapped storage. It has to be one that all
 // instances share, such as a network file system, a database or S3. This is for a storage whose own locks are weak or missing:

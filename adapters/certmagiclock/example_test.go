@@ -29,7 +29,7 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 
-	locker, err := redlock.Open(urls, redlock.WithKeyPrefix("certmagic:"))
+	locker, err := redlock.Open(urls, redlock.WithKeyPrefix("certmagic:")) // "redis://10.0.0.1:6379" and so on
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	certmagic.Default.Storage = storage // and certmagic.HTTPS, Listen or Manage
+	certmagic.Default.Storage = storage // before certmagic.HTTPS, Listen or Manage
 
 	ctx := context.Background() // what certmagic does with it
 	if err := storage.Lock(ctx, "issue_cert_example.com"); err != nil {

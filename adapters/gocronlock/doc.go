@@ -1,19 +1,19 @@
 // Package gocronlock has a [Locker] and an [Elector] for github.com/go-co-op/gocron/v2: of the instances of a program, one runs each
 // job. Both are locks of package redlock, so they survive the loss of a Redis server.
 //
-//	redlockLocker, err := redlock.Open([]string{"redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"},
-//		redlock.WithKeyPrefix("shop:"))
+//	redlockLocker, err := redlock.Open(urls, redlock.WithKeyPrefix("shop:")) // "redis://10.0.0.1:6379" and so on
 //	...
 //	defer redlockLocker.Close()
 //	locker, err := gocronlock.New(redlockLocker, gocronlock.AtLeast(30*time.Second))
 //	...
 //	scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
 //	...
-//	_, err = scheduler.NewJob(gocron.CronJob("* * * * *", false), gocron.NewTask(func(ctx context.Context) error {
+//	task := gocron.NewTask(func(ctx context.Context) error {
 //		ctx, cancel := locker.Context(ctx, "report") // ends when the lock is lost
 //		defer cancel()
 //		return report(ctx)
-//	}), gocron.WithName("report"))
+//	})
+//	_, err = scheduler.NewJob(at, task, gocron.WithName("report")) // at is gocron.CronJob("* * * * *", false)
 //	...
 //	scheduler.Start()
 //
@@ -85,9 +85,8 @@
 //
 // # The end of a program
 //
-//	err := scheduler.Shutdown()          // jobs end
-//	err = errors.Join(err, locker.Wait(ctx)) // locks end
-//	redlockLocker.Close()
+//	err = scheduler.Shutdown()                // jobs end
+//	return errors.Join(err, locker.Wait(ctx)) // locks end, before redlockLocker.Close
 //
 // Shutdown waits for jobs for 10 s at most (gocron.WithStopTimeout), and returns gocron.ErrStopJobsTimedOut if one still runs. Wait does
 // not wait for the lock of that job, and after Close it is not renewed, so that after its TTL another instance may run the job too. Give

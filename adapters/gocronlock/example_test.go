@@ -34,8 +34,13 @@ func startServers(n int) (urls []string, stop func()) {
 }
 
 // runScheduler is an instance of a program. Its job runs in one of the instances.
-func runScheduler(ctx context.Context, servers *redlock.Locker, report func(context.Context) error) error {
-	locker, err := gocronlock.New(servers, gocronlock.AtLeast(2*time.Second))
+func runScheduler(ctx context.Context, urls []string, at gocron.JobDefinition, report func(context.Context) error) error {
+	redlockLocker, err := redlock.Open(urls, redlock.WithKeyPrefix("shop:")) // "redis://10.0.0.1:6379" and so on
+	if err != nil {
+		return err
+	}
+	defer redlockLocker.Close()
+	locker, err := gocronlock.New(redlockLocker, gocronlock.AtLeast(30*time.Second))
 	if err != nil {
 		return err
 	}
@@ -43,18 +48,21 @@ func runScheduler(ctx context.Context, servers *redlock.Locker, report func(cont
 	if err != nil {
 		return err
 	}
-	at := gocron.OneTimeJob(gocron.OneTimeJobStartImmediately()) // in a program, gocron.CronJob("0 3 * * *", false) for example
-	_, err = scheduler.NewJob(at, gocron.NewTask(func(ctx context.Context) error {
+	task := gocron.NewTask(func(ctx context.Context) error {
 		ctx, cancel := locker.Context(ctx, "report") // ends when the lock is lost
 		defer cancel()
 		return report(ctx)
-	}), gocron.WithName("report"))
+	})
+	_, err = scheduler.NewJob(at, task, gocron.WithName("report")) // at is gocron.CronJob("* * * * *", false)
 	if err != nil {
 		return err
 	}
 	scheduler.Start()
+
 	<-ctx.Done() // the program runs
-	return errors.Join(scheduler.Shutdown(), locker.Wait(context.WithoutCancel(ctx)))
+	ctx = context.WithoutCancel(ctx)
+	err = scheduler.Shutdown()                // jobs end
+	return errors.Join(err, locker.Wait(ctx)) // locks end, before redlockLocker.Close
 }
 
 func Example() {
@@ -66,15 +74,11 @@ func Example() {
 		time.AfterFunc(time.Second, cancel)
 		return nil
 	}
+	once := gocron.OneTimeJob(gocron.OneTimeJobStartImmediately())
 	var instances sync.WaitGroup
 	for range 3 {
 		instances.Go(func() {
-			servers, err := redlock.Open(urls)
-			if err != nil {
-				log.Fatal(err)
-			}
-			defer servers.Close()
-			if err := runScheduler(ctx, servers, report); err != nil {
+			if err := runScheduler(ctx, urls, once, report); err != nil {
 				log.Fatal(err)
 			}
 		})

@@ -143,7 +143,7 @@ func (l *Locker) split(ctx context.Context, name string, err error) bool {
 // Context returns a child of parent that ends when the lock of a job is lost, with the loss as its cause. A job calls it first,
 // with its own name:
 //
-//	ctx, cancel := locker.Context(ctx, "report")
+//	ctx, cancel := locker.Context(ctx, "report") // ends when the lock is lost
 //	defer cancel()
 //
 // The context also ends when gocron has released the lock. If this instance does not hold the lock, it has ended already. The

@@ -3,8 +3,7 @@
 // their own for sessions, such as SQLite and ClickHouse, and through a connection pooler such as PgBouncer. It survives the loss
 // of a Redis server.
 //
-//	redlockLocker, err := redlock.Open([]string{"redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"},
-//		redlock.WithKeyPrefix("shop:"))
+//	redlockLocker, err := redlock.Open(urls, redlock.WithKeyPrefix("shop:")) // "redis://10.0.0.1:6379" and so on
 //	...
 //	defer redlockLocker.Close()
 //	ctx, cancel := context.WithCancelCause(ctx)
@@ -12,11 +11,12 @@
 //	locker, err := gooselock.New(redlockLocker, "shop", gooselock.OnLoss(cancel), // a loss ends ctx
 //		gooselock.LockOptions(redlock.MaxOutage(30*time.Second)))
 //	...
-//	db, err := sql.Open("sqlite", "file:shop.db?_pragma=busy_timeout(5000)") // of modernc.org/sqlite; see Waiting
+//	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)") // of modernc.org/sqlite; see Waiting
 //	...
+//	defer db.Close()
 //	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations, goose.WithLocker(locker))
 //	...
-//	_, err = provider.Up(ctx)
+//	applied, err := provider.Up(ctx)
 //
 // It needs goose 3.26 or newer. The functions of goose without a provider, such as goose.Up, use no lock: call them in
 // redlock.Locker.Do.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io/fs"
 	"log"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing/fstest"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/pressly/goose/v3"
@@ -17,24 +19,31 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-var migrationFiles = fstest.MapFS{ // in a program, an embed.FS
-	"0001_orders.sql": {Data: []byte("-- +goose Up\nCREATE TABLE orders (id INTEGER PRIMARY KEY);\n")},
-}
-
-// migrate is what each instance of a program does when it starts.
-func migrate(ctx context.Context, servers *redlock.Locker, db *sql.DB) error {
+// migrate is what each instance of a program does when it starts. In a program, migrations are an embed.FS.
+func migrate(ctx context.Context, urls []string, path string, migrations fs.FS) error {
+	redlockLocker, err := redlock.Open(urls, redlock.WithKeyPrefix("shop:")) // "redis://10.0.0.1:6379" and so on
+	if err != nil {
+		return err
+	}
+	defer redlockLocker.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	locker, err := gooselock.New(servers, "shop", gooselock.OnLoss(cancel)) // a loss ends ctx
+	locker, err := gooselock.New(redlockLocker, "shop", gooselock.OnLoss(cancel), // a loss ends ctx
+		gooselock.LockOptions(redlock.MaxOutage(30*time.Second)))
 	if err != nil {
 		return err
 	}
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrationFiles, goose.WithLocker(locker))
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)") // of modernc.org/sqlite; see Waiting
 	if err != nil {
 		return err
 	}
-	done, err := provider.Up(ctx)
-	for _, m := range done {
+	defer db.Close()
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations, goose.WithLocker(locker))
+	if err != nil {
+		return err
+	}
+	applied, err := provider.Up(ctx)
+	for _, m := range applied {
 		fmt.Println("applied", m.Source.Path)
 	}
 	return err
@@ -56,20 +65,13 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 
+	migrations := fstest.MapFS{
+		"0001_orders.sql": {Data: []byte("-- +goose Up\nCREATE TABLE orders (id INTEGER PRIMARY KEY);\n")},
+	}
 	var instances sync.WaitGroup
 	for range 2 {
 		instances.Go(func() {
-			servers, err := redlock.Open(urls)
-			if err != nil {
-				log.Fatal(err)
-			}
-			defer servers.Close()
-			db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "db")+"?_pragma=busy_timeout(5000)")
-			if err != nil {
-				log.Fatal(err)
-			}
-			defer db.Close()
-			if err := migrate(context.Background(), servers, db); err != nil {
+			if err := migrate(context.Background(), urls, filepath.Join(dir, "db"), migrations); err != nil {
 				log.Fatal(err)
 			}
 		})

@@ -1,29 +1,28 @@
 // Package goredis makes the nodes of a lock from what a program says to github.com/redis/go-redis/v9, and lets package fence
 // write through its clients.
 //
-//	nodes, err := goredis.Open([]*redis.Options{a, b, c}) // those that redis.NewClient gets
-//	if err != nil {
-//		return err
+//	nodes, err := goredis.Open(servers) // []*redis.Options, which redis.NewClient gets
+//	...
+//	for _, n := range nodes {
+//		defer n.Close()
 //	}
 //	locker, err := redlock.New(nodes)
-//	if err != nil {
-//		return err
-//	}
-//	return locker.Do(ctx, "invoice-4711", bill) // func bill(ctx context.Context, lock *redlock.Lock) error
+//	...
+//	defer locker.Close()
+//	err = locker.Do(ctx, "invoice-4711", bill) // func bill(ctx context.Context, lock *redlock.Lock) error
 //
 // The nodes do not use the clients of go-redis. Each has one connection of its own, which package pool makes as go-redis would:
 // to the same address, with the same TLS, login and database. The caller closes the nodes after the Lockers.
 //
-// [OpenFailover] does the same with the options of groups that Sentinels watch. Each group is one node, so a lock needs several. A
-// failover may lose locks, which pool.WithRestartGuard makes up for:
+// [OpenFailover] does the same with the options of groups ([]*redis.FailoverOptions) that Sentinels watch. Each group is one node, so
+// a lock needs several. A failover may lose locks, which pool.WithRestartGuard makes up for:
 //
-//	groups := []*redis.FailoverOptions{a, b, c} // those that redis.NewFailoverClient gets
 //	nodes, err := goredis.OpenFailover(groups, pool.WithRestartGuard(time.Minute)) // above the longest TTL
 //
 // [OpenCluster] makes several nodes of one Redis Cluster, the same as the URL redis+cluster://s1,s2/?nodes=3:
 //
-//	options := &redis.ClusterOptions{Addrs: []string{"s1:6379", "s2:6379"}} // those that redis.NewClusterClient gets
-//	nodes, err := goredis.OpenCluster(options, 3, pool.WithRestartGuard(time.Minute))
+//	options := &redis.ClusterOptions{Addrs: []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"}}
+//	nodes, err := goredis.OpenCluster(options, 3, pool.WithRestartGuard(time.Minute)) // above the longest TTL
 //
 // # What is carried over
 //
@@ -77,8 +76,9 @@
 //
 //	locker, err := redlock.New(nodes, redlock.WithFencing())
 //	...
-//	client := redis.NewClient(&redis.Options{Addr: "10.0.0.9:6379", ContextTimeoutEnabled: true}) // of the data
-//	...
+//	defer locker.Close()
+//	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true}) // of the data
+//	defer client.Close()
 //	err = locker.Do(ctx, "invoice-4711", func(ctx context.Context, lock *redlock.Lock) error {
 //		_, err := fence.Run(ctx, goredis.Doer(client), "{invoice-4711}:guard", lock.Fence(),
 //			fence.Command{"SET", fence.Key("{invoice-4711}:state"), "billed"})

@@ -2,6 +2,7 @@ package goredis_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -15,6 +16,11 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/fence"
 )
 
+func bill(context.Context, *redlock.Lock) error {
+	fmt.Println("billed")
+	return nil
+}
+
 func Example() {
 	var servers []*redis.Options
 	for range 3 {
@@ -26,7 +32,8 @@ func Example() {
 		servers = append(servers, &redis.Options{Addr: server.Addr()})
 	}
 
-	nodes, err := goredis.Open(servers)
+	ctx := context.Background()
+	nodes, err := goredis.Open(servers) // []*redis.Options, which redis.NewClient gets
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -38,10 +45,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer locker.Close()
-	err = locker.Do(context.Background(), "invoice-4711", func(ctx context.Context, lock *redlock.Lock) error {
-		fmt.Println("billed")
-		return nil
-	})
+	err = locker.Do(ctx, "invoice-4711", bill) // func bill(ctx context.Context, lock *redlock.Lock) error
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -49,22 +53,48 @@ func Example() {
 }
 
 func ExampleDoer() {
-	server, err := miniredis.Run() // a Redis server inside the program, for the example
+	var servers []*redis.Options
+	for range 4 {
+		server, err := miniredis.Run() // a Redis server inside the program, for the example
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer server.Close()
+		servers = append(servers, &redis.Options{Addr: server.Addr()})
+	}
+	ctx, addr := context.Background(), servers[3].Addr
+	nodes, err := goredis.Open(servers[:3])
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer server.Close()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
-	defer client.Close()
-
-	for _, token := range []uint64{34, 33} { // Fence of a lock
-		_, err := fence.Run(context.Background(), goredis.Doer(client), "{account-7}:guard", token,
-			fence.Command{"SET", fence.Key("{account-7}:balance"), 100})
-		fmt.Println(err)
+	for _, n := range nodes {
+		defer n.Close()
 	}
+
+	locker, err := redlock.New(nodes, redlock.WithFencing())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
+	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true}) // of the data
+	defer client.Close()
+	err = locker.Do(ctx, "invoice-4711", func(ctx context.Context, lock *redlock.Lock) error {
+		_, err := fence.Run(ctx, goredis.Doer(client), "{invoice-4711}:guard", lock.Fence(),
+			fence.Command{"SET", fence.Key("{invoice-4711}:state"), "billed"})
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	earlier := uint64(1) // the fence of a holder that was paused
+	_, err = fence.Run(ctx, goredis.Doer(client), "{invoice-4711}:guard", earlier,
+		fence.Command{"SET", fence.Key("{invoice-4711}:state"), "open"})
+	fmt.Println(errors.Is(err, fence.ErrStale))
+	fmt.Println(client.Get(ctx, "{invoice-4711}:state").Val())
 	// Output:
-	// <nil>
-	// fence: "{account-7}:guard": fence 33 is stale: the resource has seen 34
+	// true
+	// billed
 }
 
 func ExampleOpenFailover() {
@@ -74,7 +104,7 @@ func ExampleOpenFailover() {
 			MasterName: name, SentinelAddrs: []string{"10.0.0.1:26379", "10.0.0.2:26379", "10.0.0.3:26379"},
 		})
 	}
-	nodes, err := goredis.OpenFailover(groups, pool.WithRestartGuard(time.Minute))
+	nodes, err := goredis.OpenFailover(groups, pool.WithRestartGuard(time.Minute)) // above the longest TTL
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -90,7 +120,7 @@ func ExampleOpenFailover() {
 
 func ExampleOpenCluster() {
 	options := &redis.ClusterOptions{Addrs: []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"}}
-	nodes, err := goredis.OpenCluster(options, 3, pool.WithRestartGuard(time.Minute))
+	nodes, err := goredis.OpenCluster(options, 3, pool.WithRestartGuard(time.Minute)) // above the longest TTL
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -3,19 +3,19 @@
 // databases whose drivers lock nothing across processes, such as SQLite and ClickHouse, and through a connection pooler such as
 // PgBouncer. It survives the loss of a Redis server.
 //
-//	redlockLocker, err := redlock.Open([]string{"redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"},
-//		redlock.WithKeyPrefix("shop:"))
+//	redlockLocker, err := redlock.Open(urls, redlock.WithKeyPrefix("shop:")) // "redis://10.0.0.1:6379" and so on
 //	...
 //	defer redlockLocker.Close()
-//	db, err := sql.Open("sqlite", "file:shop.db?_pragma=busy_timeout(5000)")
+//	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
 //	...
 //	driver, err := sqlite.WithInstance(db, &sqlite.Config{})
 //	...
 //	locked, err := migratelock.New(driver, redlockLocker, "shop")
 //	...
-//	m, err := migrate.NewWithInstance("iofs", source, "sqlite", locked)
+//	m, err := migrate.NewWithInstance("iofs", migrations, "sqlite", locked)
 //	...
-//	if err := m.Up(); err != nil && !errors.Is(err, migrate.ErrNoChange) { // what another instance has done is no change
+//	defer m.Close()
+//	if err := m.Up(); err != nil && !errors.Is(err, migrate.ErrNoChange) { // another instance has migrated: no change
 //		return err
 //	}
 //
@@ -40,6 +40,8 @@
 // set both:
 //
 //	locked, err := migratelock.New(driver, redlockLocker, "shop", migratelock.Wait(10*time.Minute))
+//	...
+//	m, err := migrate.NewWithInstance("iofs", migrations, "sqlite", locked)
 //	...
 //	m.LockTimeout = 11 * time.Minute
 //

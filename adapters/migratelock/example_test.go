@@ -9,45 +9,48 @@ import (
 	"path/filepath"
 	"sync"
 	"testing/fstest"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/database/sqlite"
+	"github.com/golang-migrate/migrate/v4/source"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 
 	"github.com/quorumlock/quorumlock/adapters/migratelock"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-var migrationFiles = fstest.MapFS{ // in a program, an embed.FS
-	"1_orders.up.sql": {Data: []byte("CREATE TABLE orders (id INTEGER PRIMARY KEY);")},
-}
-
-// migrateUp is what each instance of a program does when it starts.
-func migrateUp(servers *redlock.Locker, db *sql.DB) (changed bool, err error) {
+// migrateUp is what each instance of a program does when it starts. In a program, migrations are made of an embed.FS.
+func migrateUp(urls []string, path string, migrations source.Driver) error {
+	redlockLocker, err := redlock.Open(urls, redlock.WithKeyPrefix("shop:")) // "redis://10.0.0.1:6379" and so on
+	if err != nil {
+		return err
+	}
+	defer redlockLocker.Close()
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		return err
+	}
 	driver, err := sqlite.WithInstance(db, &sqlite.Config{})
 	if err != nil {
-		return false, err
+		return err
 	}
-	locked, err := migratelock.New(driver, servers, "shop")
+	locked, err := migratelock.New(driver, redlockLocker, "shop")
 	if err != nil {
-		return false, err
+		return err
 	}
-	source, err := iofs.New(migrationFiles, ".")
+	m, err := migrate.NewWithInstance("iofs", migrations, "sqlite", locked)
 	if err != nil {
-		return false, err
+		return err
 	}
-	m, err := migrate.NewWithInstance("iofs", source, "sqlite", locked)
-	if err != nil {
-		return false, err
+	defer m.Close()
+	if err := m.Up(); err != nil && !errors.Is(err, migrate.ErrNoChange) { // another instance has migrated: no change
+		return err
 	}
-	err = m.Up()
-	changed = err == nil
-	if errors.Is(err, migrate.ErrNoChange) { // another instance has migrated
-		err = nil
-	}
-	sourceErr, dbErr := m.Close() // also of db
-	return changed, errors.Join(err, sourceErr, dbErr)
+	version, dirty, err := m.Version()
+	fmt.Println("version", version, "dirty", dirty)
+	return err
 }
 
 func Example() {
@@ -66,28 +69,57 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 
+	files := fstest.MapFS{
+		"1_orders.up.sql": {Data: []byte("CREATE TABLE orders (id INTEGER PRIMARY KEY);")},
+	}
 	var instances sync.WaitGroup
 	for range 2 {
 		instances.Go(func() {
-			servers, err := redlock.Open(urls)
+			migrations, err := iofs.New(files, ".")
 			if err != nil {
 				log.Fatal(err)
 			}
-			defer servers.Close()
-			db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "db")+"?_pragma=busy_timeout(10000)")
-			if err != nil {
+			if err := migrateUp(urls, filepath.Join(dir, "db"), migrations); err != nil {
 				log.Fatal(err)
 			}
-			changed, err := migrateUp(servers, db)
-			if err != nil {
-				log.Fatal(err)
-			}
-			fmt.Println("changed:", changed)
 		})
 	}
 	instances.Wait()
 
-	// Unordered output:
-	// changed: true
-	// changed: false
+	// Output:
+	// version 1 dirty false
+	// version 1 dirty false
+}
+
+// Migrations that take long need both limits.
+func ExampleWait() {
+	redlockLocker, err := redlock.Open([]string{"redis://10.0.0.1:6379"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer redlockLocker.Close()
+	migrations, err := iofs.New(fstest.MapFS{"1_orders.up.sql": {}}, ".")
+	if err != nil {
+		log.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	driver, err := sqlite.WithInstance(db, &sqlite.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	locked, err := migratelock.New(driver, redlockLocker, "shop", migratelock.Wait(10*time.Minute))
+	if err != nil {
+		log.Fatal(err)
+	}
+	m, err := migrate.NewWithInstance("iofs", migrations, "sqlite", locked)
+	if err != nil {
+		log.Fatal(err)
+	}
+	m.LockTimeout = 11 * time.Minute
+	fmt.Println(m.Close())
+	// Output: <nil> <nil>
 }

@@ -1,14 +1,14 @@
 // Package rueidisnodes makes the nodes of a lock from what a program says to github.com/redis/rueidis.
 //
-//	nodes, err := rueidisnodes.Open([]rueidis.ClientOption{a, b, c}) // those that rueidis.NewClient gets
-//	if err != nil {
-//		return err
+//	nodes, err := rueidisnodes.Open(servers) // []rueidis.ClientOption, which rueidis.NewClient gets
+//	...
+//	for _, n := range nodes {
+//		defer n.Close()
 //	}
 //	locker, err := redlock.New(nodes)
-//	if err != nil {
-//		return err
-//	}
-//	return locker.Do(ctx, "invoice-4711", bill) // func bill(ctx context.Context, lock *redlock.Lock) error
+//	...
+//	defer locker.Close()
+//	err = locker.Do(ctx, "invoice-4711", bill) // func bill(ctx context.Context, lock *redlock.Lock) error
 //
 // The nodes do not use the clients of rueidis. Each has one connection of its own, which package pool makes as rueidis would: to the
 // same address, with the same TLS, login and database. The caller closes the nodes after the Lockers.
@@ -18,7 +18,7 @@
 //
 // [OpenCluster] makes several nodes of one Redis Cluster, the same as the URL redis+cluster://s1,s2/?nodes=3:
 //
-//	cluster := rueidis.ClientOption{InitAddress: []string{"s1:6379", "s2:6379"}} // that which rueidis.NewClient gets
+//	cluster := rueidis.ClientOption{InitAddress: []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"}}
 //	nodes, err := rueidisnodes.OpenCluster(cluster, 3, pool.WithRestartGuard(time.Minute)) // above the longest TTL
 //
 // # What is carried over

@@ -14,6 +14,11 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
+func bill(context.Context, *redlock.Lock) error {
+	fmt.Println("billed")
+	return nil
+}
+
 func Example() {
 	var servers []valkey.ClientOption
 	for range 3 {
@@ -25,7 +30,8 @@ func Example() {
 		servers = append(servers, valkey.ClientOption{InitAddress: []string{server.Addr()}})
 	}
 
-	nodes, err := valkeygo.Open(servers)
+	ctx := context.Background()
+	nodes, err := valkeygo.Open(servers) // []valkey.ClientOption, which valkey.NewClient gets
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -37,10 +43,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer locker.Close()
-	err = locker.Do(context.Background(), "invoice-4711", func(ctx context.Context, lock *redlock.Lock) error {
-		fmt.Println("billed")
-		return nil
-	})
+	err = locker.Do(ctx, "invoice-4711", bill) // func bill(ctx context.Context, lock *redlock.Lock) error
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -49,7 +52,7 @@ func Example() {
 
 func ExampleOpenCluster() {
 	cluster := valkey.ClientOption{InitAddress: []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"}}
-	nodes, err := valkeygo.OpenCluster(cluster, 3, pool.WithRestartGuard(time.Minute))
+	nodes, err := valkeygo.OpenCluster(cluster, 3, pool.WithRestartGuard(time.Minute)) // above the longest TTL
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -19,6 +19,7 @@
 // A block that cannot be run has a comment above it that says why, <!-- not run: it needs systemd -->. The tests list
 // these, and check the syntax of those for a shell.
 //
-// The comments of packages are checked too: links of the public ones resolve, and lists are lists on pkg.go.dev. A list of
-// the files of a package has all of them.
+// The comments of packages are checked too: links of the public ones resolve, and lists are lists on pkg.go.dev. Their blocks
+// of Go are quoted as above, and a line "..." in a block stands for an if err != nil with its body. A list of the files of a
+// package has all of them.
 package docs

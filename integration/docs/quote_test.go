@@ -84,6 +84,9 @@ func read(name string, content []byte) (source, error) {
 	return s, nil
 }
 
+// elided is a line of code that stands for an if err != nil with its body.
+const elided = "..."
+
 // quoted returns an error if no source has the lines of code, up to common indentation. It names the first line that is not
 // where the others are found.
 func quoted(code string, all []source) error {
@@ -94,7 +97,7 @@ func quoted(code string, all []source) error {
 			if s.inside[begin] {
 				continue
 			}
-			n := same(lines, s.lines[begin:])
+			n, length := same(lines, s.lines[begin:])
 			if n == len(lines) {
 				for name, span := range s.unrun {
 					if span[0] <= begin && begin <= span[1] {
@@ -104,7 +107,7 @@ func quoted(code string, all []source) error {
 				return nil
 			}
 			if n > best {
-				best, where = n, fmt.Sprintf("%s:%d", s.path, begin+1+n)
+				best, where = n, fmt.Sprintf("%s:%d", s.path, begin+1+length)
 			}
 		}
 	}
@@ -131,21 +134,31 @@ func dedented(lines []string) []string {
 	return lines
 }
 
-// same returns how many lines of code the text begins with, up to the indentation that the text adds to the first one.
-func same(code, text []string) int {
+// same returns how many lines of code the text begins with, up to the indentation that the text adds to the first one, and the
+// length of that beginning.
+func same(code, text []string) (n, length int) {
 	if !strings.HasSuffix(text[0], code[0]) {
-		return 0
+		return 0, 0
 	}
 	indent := strings.TrimSuffix(text[0], code[0])
 	if strings.Trim(indent, "\t") != "" {
-		return 0
+		return 0, 0
 	}
 	for i, line := range code {
-		if i >= len(text) || line == "" && text[i] != "" || line != "" && text[i] != indent+line {
-			return i
+		if tabs, is := strings.CutSuffix(line, elided); is && strings.Trim(tabs, "\t") == "" {
+			body := slices.Index(text[length:], indent+tabs+"}")
+			if body < 0 || text[length] != indent+tabs+"if err != nil {" {
+				return i, length
+			}
+			length += body + 1
+			continue
 		}
+		if length >= len(text) || line == "" && text[length] != "" || line != "" && text[length] != indent+line {
+			return i, length
+		}
+		length++
 	}
-	return len(code)
+	return len(code), length
 }
 
 func TestBlocks_OfGoAreQuotedFromCodeThatIsRun(t *testing.T) {
@@ -173,6 +186,11 @@ func ExampleA() {
 
 		c()
 	}
+	g, err := h()
+	if err != nil {
+		log.Fatal(err)
+	}
+	g.Close()
 	// Output:
 }
 
@@ -190,6 +208,11 @@ func ExampleB() {
 	require.NoError(t, quoted("if a {\n\tb()\n\n\tc()\n}\n", all))
 	require.NoError(t, quoted("\t\tc()\n\t}\n", all))
 	require.NoError(t, quoted("\tc()\n}\n", all))
+	require.NoError(t, quoted("g, err := h()\n...\ng.Close()\n", all))
+	require.EqualError(t, quoted("g, err := h()\n...\ng.Open()\n", all),
+		`line 3 of the block is in no test and no example where the lines before it are (a_test.go:13): "g.Open()"`)
+	require.EqualError(t, quoted("b()\n\n...\n", all),
+		`line 3 of the block is in no test and no example where the lines before it are (a_test.go:7): "..."`, "no error")
 	require.EqualError(t, quoted("if a {\n\tb()\n\tc()\n}\n", all),
 		`line 3 of the block is in no test and no example where the lines before it are (a_test.go:6): "\tc()"`)
 	require.EqualError(t, quoted("e()\nb()\n", all), `line 1 of the block is in no test and no example: "e()"`)

@@ -2,12 +2,13 @@
 //
 // The leader holds a lock, and renews it while it leads. The others wait for the lock, and may ask who leads.
 //
-//	e := election.New(locker, "scheduler", redlock.Metadata(address))
+//	e := election.New(locker, "leader", redlock.Metadata(who))
 //	err := e.Run(ctx, func(ctx context.Context, term *redlock.Lock) error {
-//		return schedule(ctx, term.Fence()) // until ctx ends: then nil
+//		return lead(ctx, term.Fence())
 //	})
 //
-// The lock is the term of the leader: Done tells that the term is over, Unlock resigns, and Fence is its number.
+// The function leads until its context ends, and returns nil then. The lock is the term of the leader: Done tells that
+// the term is over, Unlock resigns, and Fence is its number.
 //
 // If too few nodes answer, the term ends at its deadline, and nobody leads until they are back. A leader that is paused
 // may write when the next one leads. So open the Locker with redlock.WithFencing, and send the number with each write:

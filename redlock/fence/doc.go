@@ -1,7 +1,7 @@
 // Package fence checks fencing tokens at the resource that a lock protects. It rejects the late write of a holder that
 // has lost its lock without noticing.
 //
-//	replies, err := fence.Run(ctx, c, "account-7:guard", lock.Fence(), fence.Command{"SET", fence.Key("account-7"), 100})
+//	_, err := fence.Run(ctx, do, "account-7:guard", lock.Fence(), fence.Command{"SET", fence.Key("account-7"), 100})
 //
 // # What a fence is for
 //

@@ -10,6 +10,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/fence"
 )
 
@@ -51,6 +52,29 @@ func over(conn redis.Conn) fence.DoFunc {
 	return func(ctx context.Context, command string, args ...any) (any, error) {
 		return redis.DoContext(conn, ctx, command, args...)
 	}
+}
+
+func ExampleRun_held() {
+	ctx := context.Background()
+	urls, stopNodes := startNodes(3)
+	defer stopNodes()
+	conn, stop := dial()
+	defer stop()
+	do := over(conn)
+
+	locker, err := redlock.Open(urls, redlock.WithFencing())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
+	err = locker.Do(ctx, "account-7", func(ctx context.Context, lock *redlock.Lock) error {
+		_, err := fence.Run(ctx, do, "account-7:guard", lock.Fence(), fence.Command{"SET", fence.Key("account-7"), 100})
+		return err
+	})
+	fmt.Println(err)
+
+	// Output:
+	// <nil>
 }
 
 func ExampleDoFunc() {
