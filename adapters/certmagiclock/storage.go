@@ -43,7 +43,8 @@ var (
 
 // New wraps a storage. The locker stays the caller's, and may serve others too. The options are for all its locks, such as
 // redlock.TTL. A lock is renewed until Unlock, whatever the Locker's default is, unless redlock.RenewFor is among them. A storage or a
-// locker that is nil is redlock.ErrInvalid, and so is an option that redlock.Locker.TryLock refuses.
+// locker that is nil is redlock.ErrInvalid, and so is an option that redlock.Locker.TryLock refuses, redlock.Shared, redlock.Slots or
+// redlock.Reentrant.
 func New(storage certmagic.Storage, locker *redlock.Locker, opts ...redlock.LockOption) (*Storage, error) {
 	switch {
 	case storage == nil:
@@ -55,7 +56,7 @@ func New(storage certmagic.Storage, locker *redlock.Locker, opts ...redlock.Lock
 		return nil, invalid.Errorf("certmagiclock: %s has these locks already", wrapped)
 	}
 	opts = hold.Renewed(opts)
-	if err := hold.Check(locker.TryLock, "name", opts...); err != nil {
+	if err := hold.Check(locker, (*redlock.Locker).TryLock, "name", opts...); err != nil {
 		return nil, fmt.Errorf("certmagiclock: %w", err)
 	}
 	return &Storage{

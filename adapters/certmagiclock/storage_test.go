@@ -349,4 +349,8 @@ func TestNew_RefusesWhatItCannotWrap(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 		require.ErrorContains(t, err, says)
 	}
+	for _, opt := range []redlock.LockOption{redlock.TTL(0), redlock.Shared(), redlock.Slots(2), redlock.Reentrant()} {
+		_, err := certmagiclock.New(files, locker, opt)
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+	}
 }

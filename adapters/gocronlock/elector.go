@@ -55,7 +55,7 @@ func NewElector(ctx context.Context, locker *redlock.Locker, name string, opts .
 	}
 	// Defaults of the redlock.Locker are for callers that give up.
 	o.lock = slices.Concat([]redlock.LockOption{redlock.MaxWait(redlock.NoLimit), redlock.MaxOutage(electorOutage)}, o.lock)
-	if err := hold.Check(locker.Lock, NamePrefix+name, o.lock...); err != nil {
+	if err := hold.Check(locker, (*redlock.Locker).Lock, NamePrefix+name, o.lock...); err != nil {
 		return nil, fmt.Errorf("gocronlock: %w", err)
 	}
 	e := &Elector{locker: locker, name: name, options: o, done: make(chan struct{})}

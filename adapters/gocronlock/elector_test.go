@@ -143,6 +143,9 @@ func TestNewElector_RefusesWhatIsOutOfRange(t *testing.T) {
 		"with nil":              nil,
 		"with a TTL of nothing": gocronlock.LockOptions(redlock.TTL(0)),
 		"with {x}:fence\n":      gocronlock.OnError(nil),
+		"of readers":            gocronlock.LockOptions(redlock.Shared()),
+		"of two":                gocronlock.LockOptions(redlock.Slots(2)),
+		"again":                 gocronlock.LockOptions(redlock.Owner("me"), redlock.Reentrant()),
 	} {
 		_, err := gocronlock.NewElector(t.Context(), locker, name, opt)
 		require.ErrorIs(t, err, redlock.ErrInvalid, "%q", name)

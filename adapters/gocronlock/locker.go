@@ -40,7 +40,7 @@ func New(locker *redlock.Locker, opts ...Option) (*Locker, error) {
 	}
 	l := &Locker{locker: locker, options: o, atLeast: defaultAtLeast, jobs: map[string]*job{}, kept: map[*job]struct{}{}}
 	check := func(opts ...redlock.LockOption) error {
-		return hold.Check(locker.TryLock, NamePrefix+"check", slices.Concat(o.lock, opts)...)
+		return hold.Check(locker, (*redlock.Locker).TryLock, NamePrefix+"check", slices.Concat(o.lock, opts)...)
 	}
 	if err := check(); err != nil {
 		return nil, fmt.Errorf("gocronlock: LockOptions: %w", err)

@@ -222,43 +222,39 @@ func TestLocker_ContextOfAJobThatDoesNotRunHereHasEnded(t *testing.T) {
 
 // gocron starts a job again while it runs. The earlier run would have the context of the later one.
 func TestLocker_AJobRunsOnceInAProcessAlsoAfterALoss(t *testing.T) {
-	for name, opts := range map[string][]redlock.LockOption{"plain": nil, "re-entered": {redlock.Reentrant()}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				cluster := redlocktest.New(t)
-				var errs told
-				l := newLocker(t, cluster.Locker(), errs.option(), gocronlock.LockOptions(opts...))
-				other := newLocker(t, cluster.Locker())
-				lock, err := l.Lock(t.Context(), "job")
-				require.NoError(t, err)
-				_, err = l.Lock(t.Context(), "job")
-				require.ErrorIs(t, err, redlock.ErrTaken)
-				require.Empty(t, errs.all())
-				cluster.Delete(gocronlock.NamePrefix + "job")
-				cluster.Advance(time.Minute)
-				require.Len(t, errs.all(), 1)
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		var errs told
+		l := newLocker(t, cluster.Locker(), errs.option())
+		other := newLocker(t, cluster.Locker())
+		lock, err := l.Lock(t.Context(), "job")
+		require.NoError(t, err)
+		_, err = l.Lock(t.Context(), "job")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.Empty(t, errs.all())
+		cluster.Delete(gocronlock.NamePrefix + "job")
+		cluster.Advance(time.Minute)
+		require.Len(t, errs.all(), 1)
 
-				_, err = l.Lock(t.Context(), "job")
-				require.ErrorIs(t, err, redlock.ErrTaken)
-				require.ErrorContains(t, err, `still runs the job "job"`)
-				require.Len(t, errs.all(), 2)
-				ctx, cancel := l.Context(t.Context(), "job")
-				defer cancel()
-				require.ErrorIs(t, context.Cause(ctx), redlock.ErrGone)
-				elsewhere, err := other.Lock(t.Context(), "job")
-				require.NoError(t, err)
-				require.NoError(t, elsewhere.Unlock(t.Context()))
+		_, err = l.Lock(t.Context(), "job")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.ErrorContains(t, err, `still runs the job "job"`)
+		require.Len(t, errs.all(), 2)
+		ctx, cancel := l.Context(t.Context(), "job")
+		defer cancel()
+		require.ErrorIs(t, context.Cause(ctx), redlock.ErrGone)
+		elsewhere, err := other.Lock(t.Context(), "job")
+		require.NoError(t, err)
+		require.NoError(t, elsewhere.Unlock(t.Context()))
 
-				require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrGone)
-				cluster.Advance(time.Minute)
-				lock, err = l.Lock(t.Context(), "job")
-				require.NoError(t, err)
-				require.NoError(t, lock.Unlock(t.Context()))
-				require.NoError(t, l.Wait(t.Context()))
-				require.NoError(t, other.Wait(t.Context()))
-			})
-		})
-	}
+		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrGone)
+		cluster.Advance(time.Minute)
+		lock, err = l.Lock(t.Context(), "job")
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(t.Context()))
+		require.NoError(t, l.Wait(t.Context()))
+		require.NoError(t, other.Wait(t.Context()))
+	})
 }
 
 // The danger: a tick that no instance runs, as each has some of the servers. The keys of those who are gone end soon.
@@ -353,6 +349,9 @@ func TestNew_RefusesWhatIsOutOfRange(t *testing.T) {
 		"AtLeast must be above zero, and is 0s":   {gocronlock.AtLeast(0)},
 		"AtLeast: a lock cannot stay for 25h0m0s": {gocronlock.AtLeast(25 * time.Hour)},
 		"LockOptions": {gocronlock.LockOptions(redlock.MaxWait(time.Second))},
+		"must have the lock: redlock: acquire \"gocron:check\": Shared":    {gocronlock.LockOptions(redlock.Shared())},
+		"must have the lock: redlock: acquire \"gocron:check\": Slots(1)":  {gocronlock.LockOptions(redlock.Slots(1))},
+		"must have the lock: redlock: acquire \"gocron:check\": Reentrant": {gocronlock.LockOptions(redlock.Reentrant())},
 	} {
 		_, err := gocronlock.New(locker, opts...)
 		require.ErrorIs(t, err, redlock.ErrInvalid)

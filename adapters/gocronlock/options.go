@@ -58,6 +58,7 @@ func OnError(f func(name string, err error)) Option {
 
 // LockOptions adds options for the locks, such as redlock.TTL, redlock.Metadata or redlock.RenewFor, which ends the lock of a job that
 // hangs. By default the TTL is that of the redlock.Locker, 10 s, and a lock is renewed until its job ends, whatever the Locker says.
+// redlock.Shared, redlock.Slots and redlock.Reentrant are redlock.ErrInvalid: a job would run several times at once.
 func LockOptions(opts ...redlock.LockOption) Option {
 	return option(func(o *options) { o.lock = append(o.lock, opts...) })
 }

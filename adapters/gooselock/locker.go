@@ -38,6 +38,7 @@ func OnLoss(f func(error)) Option { return option(func(o *options) { o.onLoss = 
 
 // LockOptions adds options for the lock, such as redlock.TTL, redlock.Metadata or redlock.MaxWait, which limits the wait for another
 // instance. By default the TTL is that of the redlock.Locker, 10 s, and the lock is renewed until Unlock, whatever the Locker says.
+// redlock.Shared, redlock.Slots and redlock.Reentrant are redlock.ErrInvalid: several instances would migrate at once.
 func LockOptions(opts ...redlock.LockOption) Option {
 	return option(func(o *options) { o.lock = append(o.lock, opts...) })
 }
@@ -74,7 +75,7 @@ func New(locker *redlock.Locker, database string, opts ...Option) (*Locker, erro
 		opt.apply(&l.options)
 	}
 	l.options.lock = hold.Renewed(l.options.lock)
-	if err := hold.Check(locker.Lock, l.name, l.options.lock...); err != nil {
+	if err := hold.Check(locker, (*redlock.Locker).Lock, l.name, l.options.lock...); err != nil {
 		return nil, fmt.Errorf("gooselock: %w", err)
 	}
 	return l, nil

@@ -3,7 +3,6 @@ package gooselock_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -237,6 +236,8 @@ func TestNew_RefusesWhatIsOutOfRange(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrInvalid)
 	_, err = gooselock.New(locker, "shop", nil)
 	require.ErrorIs(t, err, redlock.ErrInvalid)
-	_, err = gooselock.New(locker, "shop", gooselock.LockOptions(redlock.TTL(0)))
-	require.True(t, errors.Is(err, redlock.ErrInvalid))
+	for _, opt := range []redlock.LockOption{redlock.TTL(0), redlock.Shared(), redlock.Slots(2), redlock.Reentrant()} {
+		_, err = gooselock.New(locker, "shop", gooselock.LockOptions(opt))
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+	}
 }

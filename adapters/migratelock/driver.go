@@ -49,6 +49,7 @@ func OnLoss(f func(error)) Option { return option(func(o *options) { o.onLoss = 
 
 // LockOptions adds options for the lock, such as redlock.TTL or redlock.Metadata. By default the TTL is that of the
 // redlock.Locker, 10 s, and the lock is renewed until Unlock, whatever the Locker says. redlock.MaxWait is always added: see [Wait].
+// redlock.Shared, redlock.Slots and redlock.Reentrant are redlock.ErrInvalid: several instances would migrate at once.
 func LockOptions(opts ...redlock.LockOption) Option {
 	return option(func(o *options) { o.lock = append(o.lock, opts...) })
 }
@@ -92,7 +93,7 @@ func New(driver database.Driver, locker *redlock.Locker, name string, opts ...Op
 		opt.apply(&o)
 	}
 	o.lock = append(hold.Renewed(o.lock), redlock.MaxWait(o.wait))
-	if err := hold.Check(locker.Lock, NamePrefix+name, o.lock...); err != nil {
+	if err := hold.Check(locker, (*redlock.Locker).Lock, NamePrefix+name, o.lock...); err != nil {
 		return nil, fmt.Errorf("migratelock: %w", err)
 	}
 	return newDriver(driver, locker, NamePrefix+name, o), nil

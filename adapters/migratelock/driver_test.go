@@ -378,7 +378,10 @@ func TestNew_RefusesWhatIsOutOfRange(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrInvalid)
 	_, err = migratelock.New(newStub(t), nil, "shop")
 	require.ErrorIs(t, err, redlock.ErrInvalid)
-	for _, opt := range []migratelock.Option{nil, migratelock.Wait(-1), migratelock.LockOptions(redlock.TTL(0))} {
+	for _, opt := range []migratelock.Option{
+		nil, migratelock.Wait(-1), migratelock.LockOptions(redlock.TTL(0)), migratelock.LockOptions(redlock.Shared()),
+		migratelock.LockOptions(redlock.Slots(2)), migratelock.LockOptions(redlock.Reentrant()),
+	} {
 		_, err = migratelock.New(newStub(t), locker, "shop", opt)
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 	}

@@ -4,6 +4,7 @@ package hold
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -13,12 +14,19 @@ func Renewed(opts []redlock.LockOption) []redlock.LockOption {
 	return append([]redlock.LockOption{redlock.RenewFor(redlock.NoLimit)}, opts...)
 }
 
-// Check returns the error with redlock.ErrInvalid that a method of a Locker has for a name and options. It asks no server.
-func Check(take func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error), name string, opts ...redlock.LockOption) error {
+// Take is a method of a Locker that takes a lock.
+type Take func(*redlock.Locker, context.Context, string, ...redlock.LockOption) (*redlock.Lock, error)
+
+// Check returns the error with redlock.ErrInvalid that a method has for a name and options. Options with which several may have the
+// lock at a time are redlock.ErrInvalid too: redlock.Shared, redlock.Slots and redlock.Reentrant. It asks no server.
+func Check(locker *redlock.Locker, take Take, name string, opts ...redlock.LockOption) error {
 	ended, cancel := context.WithCancel(context.Background()) // then the arguments are checked, and no more
 	cancel()
-	if _, err := take(ended, name, opts...); errors.Is(err, redlock.ErrInvalid) {
+	if _, err := take(locker, ended, name, opts...); errors.Is(err, redlock.ErrInvalid) {
 		return err
+	}
+	if _, err := locker.LockAll(ended, []string{name}, opts...); errors.Is(err, redlock.ErrInvalid) { // which refuses these three
+		return fmt.Errorf("one caller at a time must have the lock: %w", err)
 	}
 	return nil
 }
