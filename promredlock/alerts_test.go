@@ -75,9 +75,9 @@ func withoutComments(rules string) string {
 // patientNodes makes the threshold of RedlockNodeSlow higher, for a machine that is busy. testdata/thresholds.yml has that of the file.
 func patientNodes(t *testing.T, rules string) string {
 	t.Helper()
-	const threshold = " 0.1\n"
-	require.Equal(t, 2, strings.Count(rules, threshold))
-	return strings.ReplaceAll(rules, threshold, " 0.25\n")
+	threshold := regexp.MustCompile(`(redlock_node_duration_seconds_bucket\{.*) 0\.1\n`)
+	require.Len(t, threshold.FindAllString(rules, -1), 2)
+	return threshold.ReplaceAllString(rules, "$1 0.25\n")
 }
 
 func TestAlerts_AreRulesThatPromtoolAccepts(t *testing.T) {
