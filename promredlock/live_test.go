@@ -223,14 +223,8 @@ func writeFigures(t *testing.T, server *promServer, healthy, end time.Time) {
 		{"Rounds without a quorum", "the most", math.Max, percent},
 		{"Locks lost", "in all", math.Max, number},
 		{"Shortest margin of renewals", "the least", math.Min, percent},
-		{"Duration of rounds that acquired", "99 %", math.Max, seconds},
-		{"Waits for locks", "99 %", math.Max, seconds},
-		{"Waits that were given up", "of one job", math.Max, percent},
-		{"Split votes", "of one job", math.Max, percent},
-		{"Time to answer, 99 %", "of one node", math.Max, seconds},
 		{"Missing votes", "of one node", math.Max, percent},
 		{"Connections that broke", "of one node", math.Max, rate},
-		{"Events that were dropped", "of one process", math.Max, rate},
 	} {
 		panels := readDashboard(t).Panels
 		i := slices.IndexFunc(panels, func(p panel) bool { return p.Title == row.panel })
@@ -258,10 +252,4 @@ func rate(x float64) string {
 		return fmt.Sprintf("%.1f per s", x)
 	}
 	return fmt.Sprintf("%.0f per s", x)
-}
-func seconds(x float64) string {
-	if x < 1 {
-		return fmt.Sprintf("%.1f ms", 1000*x)
-	}
-	return fmt.Sprintf("%.1f s", x)
 }
