@@ -8,9 +8,8 @@ import (
 
 // details are what the help of each command says above the flags.
 var details = map[string]string{
-	"run": `The lock is renewed while the command runs, and released when nothing of it is left. If it cannot be renewed, the
-command is ended before the lock is over; if the lock was deleted, as soon as that is noticed. The exit code is the
-command's, 75 if another holds the lock, or 79 if it was lost.
+	"run": `The lock is renewed until nothing of the command is left. If it cannot be renewed, the command is ended before the
+lock is over; if the lock was deleted, as soon as that is noticed. Exit code: the command's, 75 (taken) or 79 (lost).
 
   redlock run -n nightly-report -- /usr/local/bin/report --all`,
 

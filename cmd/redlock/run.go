@@ -26,8 +26,10 @@ const (
 	runTTL      = 30 * time.Second
 	minRunTTL   = time.Second    // shorter, and a slow moment of the machine ends the command
 	maxRunTTL   = 24 * time.Hour // as redlock.WithMaxTTL has it
-	maxMetadata = 256            // bytes, as redlock.Metadata has it
-	maxSlots    = 1024           // as redlock.Locker.Acquire has it
+	minEvery    = time.Minute    // alerts are evaluated about as often
+	maxEvery    = 366 * 24 * time.Hour
+	maxMetadata = 256  // bytes, as redlock.Metadata has it
+	maxSlots    = 1024 // as redlock.Locker.Acquire has it
 )
 
 // runCmd is the subcommand run.
@@ -48,6 +50,7 @@ type runCmd struct {
 	Metadata     string                `placeholder:"TEXT" help:"Shown to others (default: host and process)."`
 	RestartGuard time.Duration         `placeholder:"TIME" help:"Servers so new grant no lock (default: off)."`
 	MetricsDir   string                `placeholder:"DIR" help:"Write metrics there, for node_exporter."`
+	ExpectEvery  *time.Duration        `placeholder:"TIME" help:"How often it should succeed, for the alerts."`
 	Shell        *string               `name:"command" short:"c" placeholder:"STRING" help:"Run this with /bin/sh -c."`
 	Verbose      bool                  `xor:"events" help:"Print what happens, on stderr."`
 	JSON         bool                  `name:"json" xor:"events" help:"The same as JSON, a line for each event."`
@@ -67,7 +70,7 @@ func (c *runCmd) Run(ctx context.Context, line commandLine, to streams) error {
 	defer events.Close()
 	err := c.prepare(line)
 	if err == nil {
-		err = c.record(events, func() (supervise.Report, error) { return c.run(ctx) })
+		err = c.record(ctx, events)
 	}
 	if !c.JSON {
 		return err
@@ -94,7 +97,7 @@ func (c *runCmd) prepare(line commandLine) error {
 }
 
 // run checks what else can be checked without a server, and hands over to the two processes that hold the lock.
-func (c *runCmd) run(ctx context.Context) (report supervise.Report, err error) {
+func (c *runCmd) run(ctx context.Context, started func(ago time.Duration)) (report supervise.Report, err error) {
 	path, err := findProgram(c.Command[0])
 	if err != nil {
 		return report, err
@@ -106,7 +109,7 @@ func (c *runCmd) run(ctx context.Context) (report supervise.Report, err error) {
 		host, _ := os.Hostname() // "" is fine
 		c.Metadata = strings.ReplaceAll(fmt.Sprintf("%s pid %d", cmp.Or(host, "unknown host"), os.Getpid()), "|", "_")
 	}
-	return c.supervise(ctx)
+	return c.supervise(ctx, started)
 }
 
 // check checks the flags.
@@ -132,6 +135,14 @@ func (c *runCmd) check() error {
 		between("--at-least", c.AtLeast, 0, maxRunTTL),
 	} {
 		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+	}
+	if c.ExpectEvery != nil {
+		if c.MetricsDir == "" {
+			return usage("--expect-every needs --metrics-dir: it is a metric")
+		}
+		if err := between("--expect-every", *c.ExpectEvery, minEvery, maxEvery); err != nil {
 			return &exitError{exitUsage, err}
 		}
 	}
@@ -186,19 +197,23 @@ func (c *runCmd) checkNames() error {
 	return nil
 }
 
-// record does what run does, and writes what has come of it as metrics.
-func (c *runCmd) record(events *supervise.Events, run func() (supervise.Report, error)) error {
+// record does what run does, and writes its start and its end as metrics.
+func (c *runCmd) record(ctx context.Context, events *supervise.Events) error {
 	if c.MetricsDir == "" {
-		_, err := run()
+		_, err := c.run(ctx, func(time.Duration) {})
 		return err
 	}
+	file := jobmetrics.File{Dir: c.MetricsDir, Name: c.Name}
+	if c.ExpectEvery != nil {
+		file.Every = *c.ExpectEvery
+	}
 	began := time.Now()
-	report, err := run()
+	report, err := c.run(ctx, func(ago time.Duration) { file.Start(time.Now().Add(-ago)) })
 	a := jobmetrics.Attempt{
 		Ended: time.Now(), Ran: report.Ran, Started: report.Started, Taken: report.Taken, Lost: report.Lost, Code: exitCode(err),
 	}
 	a.Waited = a.Ended.Sub(began) - a.Ran
-	if failed := jobmetrics.Record(c.MetricsDir, c.Name, a); failed != nil {
+	if failed := file.Record(a); failed != nil {
 		events.Metrics(display.Error(failed))
 	}
 	return err

@@ -48,7 +48,13 @@ func lockFile(t *testing.T, path string) {
 // series returns the samples of a folder, by their names and labels.
 func series(t *testing.T, dir string) map[string]float64 {
 	t.Helper()
-	content, err := os.ReadFile(metricsFile(t, dir))
+	return samplesOf(t, metricsFile(t, dir))
+}
+
+// samplesOf returns the samples of a file.
+func samplesOf(t *testing.T, file string) map[string]float64 {
+	t.Helper()
+	content, err := os.ReadFile(file)
 	require.NoError(t, err)
 	found := map[string]float64{}
 	for line := range strings.Lines(string(content)) {
@@ -99,6 +105,9 @@ func TestRun_WritesMetricsThatNodeExporterReads(t *testing.T) {
 	require.InDelta(t, is["last_end_timestamp_seconds"]-is["last_start_timestamp_seconds"], is["last_duration_seconds"], 0.002)
 	require.Positive(t, is["last_wait_seconds"])
 	require.NotContains(t, is, "last_loss_timestamp_seconds")
+	require.NotContains(t, is, "last_failure_timestamp_seconds")
+	require.NotContains(t, is, "expected_interval_seconds")
+	require.Zero(t, is["running"])
 	success := is["last_success_timestamp_seconds"]
 
 	is = with(7, "job", "sh", "-c", "exit 7")
@@ -107,7 +116,9 @@ func TestRun_WritesMetricsThatNodeExporterReads(t *testing.T) {
 	require.Greater(t, is["last_end_timestamp_seconds"], success)
 
 	do(t, servers, "SET", "job", "another", "PX", eternity.Milliseconds())
-	is = with(0, "-n", "-E", "0", "job", "true")
+	is = with(0, "-n", "-E", "0", "--expect-every=15m", "job", "true")
+	require.EqualValues(t, 900, is["expected_interval_seconds"])
+	require.GreaterOrEqual(t, is["last_taken_timestamp_seconds"], is["last_end_timestamp_seconds"])
 	require.EqualValues(t, 7, is["last_exit_code"], "of a run")
 	do(t, servers, "DEL", "job")
 	with(exitNotFound, "job", "/missing/program")
@@ -119,9 +130,13 @@ func TestRun_WritesMetricsThatNodeExporterReads(t *testing.T) {
 	is = jobSeries(t, dir)
 	require.EqualValues(t, exitLost, is["last_exit_code"])
 	require.Equal(t, is["last_end_timestamp_seconds"], is["last_loss_timestamp_seconds"])
+	require.Equal(t, is["last_end_timestamp_seconds"], is["last_failure_timestamp_seconds"])
+	require.Less(t, is["previous_failure_timestamp_seconds"], is["last_failure_timestamp_seconds"])
+	require.Zero(t, is["running"])
+	require.NotContains(t, is, "expected_interval_seconds", "not without the flag")
 	counters := maps.Clone(is)
 	maps.DeleteFunc(counters, func(name string, _ float64) bool { return !strings.HasSuffix(name, "_total") })
-	require.Equal(t, map[string]float64{"runs_total": 3, "failures_total": 2, "losses_total": 1, "taken_total": 1, "errors_total": 1}, counters)
+	require.Equal(t, map[string]float64{"starts_total": 3, "runs_total": 3, "failures_total": 2, "losses_total": 1, "taken_total": 1, "errors_total": 1}, counters)
 
 	info, err := os.Stat(metricsFile(t, dir))
 	require.NoError(t, err)
@@ -129,6 +144,71 @@ func TestRun_WritesMetricsThatNodeExporterReads(t *testing.T) {
 	info, err = os.Stat(lockOf(metricsFile(t, dir)))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode(), "who can open it can lock it")
+}
+
+// runningJob starts a job that hangs, and returns when its start is written.
+func runningJob(t *testing.T, servers []*testredis.Process, dir string, args ...string) *process {
+	t.Helper()
+	p := runTool(t, servers, append([]string{"--metrics-dir=" + dir}, args...)...)
+	p.event("started")
+	require.Eventually(t, func() bool {
+		files, err := filepath.Glob(filepath.Join(dir, "*.prom"))
+		require.NoError(t, err)
+		return len(files) == 1 // a file without an end has a start
+	}, runPatience, 10*time.Millisecond)
+	return p
+}
+
+func TestRun_WritesMetricsWhileTheCommandRuns(t *testing.T) {
+	servers := three(t)
+	dir := t.TempDir()
+	began := float64(time.Now().UnixMilli()) / 1000
+	p := runningJob(t, servers, dir, "--expect-every=1h", "job", "cat")
+	first := jobSeries(t, dir)
+	require.GreaterOrEqual(t, first["last_start_timestamp_seconds"], began-0.002)
+	require.LessOrEqual(t, first["last_start_timestamp_seconds"], float64(time.Now().UnixMilli())/1000)
+	require.EqualValues(t, 3600, first["expected_interval_seconds"])
+	require.Equal(t, []float64{1, 0}, []float64{first["starts_total"], first["runs_total"]})
+	require.NotContains(t, first, "last_end_timestamp_seconds")
+
+	require.Equal(t, 75, runTool(t, servers, "--metrics-dir="+dir, "-n", "job", "true").code())
+	require.EqualValues(t, 1, jobSeries(t, dir)["running"], "another attempt changes nothing about it")
+	p.endsWith(0)
+	is := jobSeries(t, dir)
+	require.Equal(t, []float64{1, 1, 0}, []float64{is["starts_total"], is["runs_total"], is["running"]})
+	require.Equal(t, first["last_start_timestamp_seconds"], is["last_start_timestamp_seconds"])
+}
+
+// Nobody writes the end of a run whose redlock was killed. The next run does not count it as one that has ended.
+func TestRun_LeavesAKilledRunAsRunningUntilTheNextOneStarts(t *testing.T) {
+	servers := three(t)
+	dir := t.TempDir()
+	p := runningJob(t, servers, dir, "--ttl=2s", "job", "cat")
+	require.NoError(t, p.cmd.Process.Kill())
+	p.event("exit") // of the holder, which has ended the command
+	is := jobSeries(t, dir)
+	require.Equal(t, []float64{1, 0, 1}, []float64{is["starts_total"], is["runs_total"], is["running"]})
+	start := is["last_start_timestamp_seconds"]
+	require.Zero(t, runTool(t, servers, "--metrics-dir="+dir, "job", "true").code())
+	is = jobSeries(t, dir)
+	require.Equal(t, []float64{2, 1, 0}, []float64{is["starts_total"], is["runs_total"], is["running"]})
+	require.Greater(t, is["last_start_timestamp_seconds"], start)
+}
+
+func TestRun_TellsOfTheRunThatStartedLastIfSeveralShareTheLock(t *testing.T) {
+	servers := three(t)
+	dir := t.TempDir()
+	first := runningJob(t, servers, dir, "--shared", "job", "cat")
+	const started = `redlock_job_last_start_timestamp_seconds{name="job"}`
+	file := metricsFile(t, dir)
+	begun := samplesOf(t, file)[started]
+	second := runTool(t, servers, "--metrics-dir="+dir, "--shared", "job", "cat")
+	require.Eventually(t, func() bool { return samplesOf(t, file)[started] > begun }, runPatience, 10*time.Millisecond)
+	first.endsWith(0)
+	require.EqualValues(t, 1, jobSeries(t, dir)["running"])
+	second.endsWith(0)
+	is := jobSeries(t, dir)
+	require.Equal(t, []float64{2, 2, 0}, []float64{is["starts_total"], is["runs_total"], is["running"]})
 }
 
 // The front ends the command in the place of a holder that is frozen, and of one that was killed.

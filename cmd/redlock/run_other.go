@@ -5,12 +5,13 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
 )
 
 // supervise refuses: package supervise does not know this operating system.
-func (c *runCmd) supervise(context.Context) (supervise.Report, error) {
+func (c *runCmd) supervise(context.Context, func(time.Duration)) (supervise.Report, error) {
 	return supervise.Report{}, errors.New("run needs Linux, macOS or FreeBSD; here, use try, extend and release around the command")
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
@@ -26,8 +27,8 @@ func (c *runCmd) rules() supervise.Rules {
 }
 
 // supervise runs the command under the lock and returns how it ended.
-func (c *runCmd) supervise(ctx context.Context) (supervise.Report, error) {
-	report, err := supervise.Front(ctx, c, c.rules())
+func (c *runCmd) supervise(ctx context.Context, started func(ago time.Duration)) (supervise.Report, error) {
+	report, err := supervise.Front(ctx, c, c.rules(), started)
 	if err != nil || report.Code == 0 && report.Text == "" {
 		return report, err
 	}

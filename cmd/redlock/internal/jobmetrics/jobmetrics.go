@@ -14,6 +14,21 @@ import (
 	"time"
 )
 
+// File is the file of a job, for one redlock run.
+type File struct {
+	Dir, Name string        // of the job: the name of the lock
+	Every     time.Duration // how often the job should succeed; 0 means that nobody said it
+
+	start   time.Time    // of the command
+	started chan outcome // of Start; nil without it
+}
+
+// outcome is that of a write.
+type outcome struct {
+	written bool
+	err     error // also if the file was written, but the counters begin again
+}
+
 // Attempt is how one redlock run went.
 type Attempt struct {
 	Ended   time.Time
@@ -34,13 +49,19 @@ const (
 // metrics are those of a job, in the order of the file.
 var metrics = []struct{ name, kind, help string }{
 	{"last_success_timestamp_seconds", "gauge", "When the command last ended with exit code 0 under the lock."},
+	{"last_failure_timestamp_seconds", "gauge", "When a run last ended with another exit code than 0."},
+	{"previous_failure_timestamp_seconds", "gauge", "When a run ended so the time before."},
 	{"last_start_timestamp_seconds", "gauge", "When the command was last started."},
-	{"last_end_timestamp_seconds", "gauge", "When that run ended and the lock was released."},
+	{"running", "gauge", "1 until the end of the run that started last is written, 0 afterwards."},
+	{"expected_interval_seconds", "gauge", "How often the job should succeed: --expect-every."},
+	{"last_end_timestamp_seconds", "gauge", "When a run last ended and the lock was released."},
 	{"last_duration_seconds", "gauge", "How long that run took."},
 	{"last_exit_code", "gauge", "The exit code of redlock after that run."},
 	{"last_wait_seconds", "gauge", "How long redlock last waited for the lock, whether it got it or not."},
+	{"last_taken_timestamp_seconds", "gauge", "When the command was last not started because another held the lock."},
 	{"last_loss_timestamp_seconds", "gauge", "When a run last ended whose lock was lost."},
 	{"created_timestamp_seconds", "gauge", "Since when the counters count."},
+	{"starts_total", "counter", "Times that the command was started. A run that has not ended is not among runs_total."},
 	{"runs_total", "counter", "Runs: the command was started, and has ended."},
 	{"failures_total", "counter", "Runs that ended with another exit code than 0."},
 	{"losses_total", "counter", "Locks that were lost."},
@@ -51,16 +72,35 @@ var metrics = []struct{ name, kind, help string }{
 // values are those of a job. A gauge that is missing has never been set.
 type values map[string]float64
 
-// add adds what an attempt came to.
-func (v values) add(a Attempt) {
+// prepare sets what each file has. Files of older versions have not counted starts.
+func (v values) prepare(now time.Time, every time.Duration) {
+	if _, counted := v["starts_total"]; !counted {
+		v["starts_total"] = v["runs_total"]
+	}
 	for _, m := range metrics {
 		if m.kind == "counter" {
 			v[m.name] += 0
 		}
 	}
+	v["running"] += 0
 	if v["created_timestamp_seconds"] == 0 {
-		v["created_timestamp_seconds"] = seconds(a.Ended)
+		v["created_timestamp_seconds"] = seconds(now)
 	}
+	delete(v, "expected_interval_seconds")
+	if every > 0 {
+		v["expected_interval_seconds"] = every.Seconds()
+	}
+}
+
+// start adds that the command was started. If redlock is killed, this stays until the next start.
+func (v values) start(at time.Time) {
+	v["starts_total"]++
+	v["last_start_timestamp_seconds"] = seconds(at)
+	v["running"] = 1
+}
+
+// add adds how an attempt ended, whose command was started at that time.
+func (v values) add(a Attempt, start time.Time) {
 	v["last_wait_seconds"] = max(0, a.Waited.Seconds())
 	if a.Lost {
 		v["losses_total"]++
@@ -69,21 +109,28 @@ func (v values) add(a Attempt) {
 	switch {
 	case !a.Started && a.Taken:
 		v["taken_total"]++
+		v["last_taken_timestamp_seconds"] = seconds(a.Ended)
 		return
 	case !a.Started:
 		v["errors_total"]++
 		return
 	}
 	v["runs_total"]++
-	v["last_start_timestamp_seconds"] = seconds(a.Ended.Add(-a.Ran))
+	if v["last_start_timestamp_seconds"] == seconds(start) { // otherwise another run started since
+		v["running"] = 0
+	}
 	v["last_end_timestamp_seconds"] = seconds(a.Ended)
 	v["last_duration_seconds"] = max(0, a.Ran.Seconds())
 	v["last_exit_code"] = float64(a.Code)
 	if a.Code == 0 {
 		v["last_success_timestamp_seconds"] = seconds(a.Ended)
-	} else {
-		v["failures_total"]++
+		return
 	}
+	v["failures_total"]++
+	if last, failed := v["last_failure_timestamp_seconds"]; failed {
+		v["previous_failure_timestamp_seconds"] = last
+	}
+	v["last_failure_timestamp_seconds"] = seconds(a.Ended)
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

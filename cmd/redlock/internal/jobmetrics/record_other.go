@@ -2,7 +2,13 @@
 
 package jobmetrics
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
-// Record fails: there is no redlock run on this operating system.
-func Record(string, string, Attempt) error { return errors.ErrUnsupported }
+// Start does nothing: there is no redlock run on this operating system.
+func (f *File) Start(time.Time) {}
+
+// Record fails.
+func (f *File) Record(Attempt) error { return errors.ErrUnsupported }

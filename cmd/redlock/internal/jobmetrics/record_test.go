@@ -24,6 +24,11 @@ var run = jobmetrics.Attempt{Ended: time.Unix(1_800_000_000, 0), Started: true, 
 // own returns the path of a file of this user beside that of a job.
 func own(path, kind string) string { return fmt.Sprintf("%s.%d.%s", path, os.Geteuid(), kind) }
 
+// record adds an attempt of a process of its own.
+func record(dir, name string, a jobmetrics.Attempt) error {
+	return (&jobmetrics.File{Dir: dir, Name: name}).Record(a)
+}
+
 // content returns the file of a job.
 func content(t *testing.T, path string) string {
 	t.Helper()
@@ -36,13 +41,13 @@ func TestRecord_GoesOnFromTheFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, jobmetrics.FileName("job"))
 	defer unix.Umask(unix.Umask(0o077))
-	require.NoError(t, jobmetrics.Record(dir, "job", run))
+	require.NoError(t, record(dir, "job", run))
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o644), info.Mode(), "node_exporter is another user")
 	failed := run
 	failed.Code, failed.Ended = 3, run.Ended.Add(time.Hour)
-	require.NoError(t, jobmetrics.Record(dir, "job", failed))
+	require.NoError(t, record(dir, "job", failed))
 	text := content(t, path)
 	for _, line := range []string{
 		"# TYPE redlock_job_runs_total counter",
@@ -61,7 +66,7 @@ func TestRecord_GoesOnFromTheFile(t *testing.T) {
 	}
 	newer := text + `redlock_job_invented_total{name="job"} 5` + "\n"
 	require.NoError(t, os.WriteFile(path, []byte(newer), 0o600))
-	require.NoError(t, jobmetrics.Record(dir, "job", run), "a newer version has written it")
+	require.NoError(t, record(dir, "job", run), "a newer version has written it")
 	require.Contains(t, content(t, path), `redlock_job_runs_total{name="job"} 3`)
 }
 
@@ -69,7 +74,7 @@ func TestRecord_BeginsAnewAfterAFileThatItCannotRead(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	require.NoError(t, os.WriteFile(outside, []byte("outside"), 0o600))
 	whole := t.TempDir()
-	require.NoError(t, jobmetrics.Record(whole, "job", run))
+	require.NoError(t, record(whole, "job", run))
 	good := content(t, filepath.Join(whole, jobmetrics.FileName("job")))
 	put := func(text string) func(path string) error {
 		return func(path string) error { return os.WriteFile(path, []byte(text), 0o600) }
@@ -95,33 +100,71 @@ func TestRecord_BeginsAnewAfterAFileThatItCannotRead(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, []byte(good), 0o600))
 			require.NoError(t, os.Symlink(outside, own(path, "tmp")), "in the place of the temporary one")
 			require.NoError(t, plant(path))
-			require.ErrorContains(t, jobmetrics.Record(dir, "job", run), "the counters begin anew")
+			require.ErrorContains(t, record(dir, "job", run), "the counters begin anew")
 			require.Equal(t, good, content(t, path))
 			info, err := os.Lstat(path)
 			require.NoError(t, err)
 			require.True(t, info.Mode().IsRegular())
 			require.Equal(t, "outside", content(t, outside))
-			require.NoError(t, jobmetrics.Record(dir, "job", run))
+			require.NoError(t, record(dir, "job", run))
 			require.NoFileExists(t, own(path, "tmp"))
 		})
 	}
 }
 
+func TestFile_WritesTheStartBeforeTheEndAndOnce(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, jobmetrics.FileName("job"))
+	for range 20 {
+		f := jobmetrics.File{Dir: dir, Name: "job", Every: 15 * time.Minute}
+		f.Start(run.Ended.Add(-2 * time.Minute))
+		require.NoError(t, f.Record(run))
+	}
+	text := content(t, path)
+	for _, line := range []string{
+		`redlock_job_starts_total{name="job"} 20`,
+		`redlock_job_runs_total{name="job"} 20`,
+		`redlock_job_running{name="job"} 0`,
+		`redlock_job_last_start_timestamp_seconds{name="job"} 1799999880`,
+		`redlock_job_expected_interval_seconds{name="job"} 900`,
+	} {
+		require.Contains(t, text, "\n"+line+"\n")
+	}
+}
+
+func TestRecord_TakesTheStartsOfAFileWithoutThemFromItsRuns(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, jobmetrics.FileName("job"))
+	require.NoError(t, record(dir, "job", run))
+	older := strings.Replace(content(t, path), `redlock_job_starts_total{name="job"} 1`+"\n", "", 1)
+	require.NoError(t, os.WriteFile(path, []byte(older), 0o600))
+	require.NoError(t, record(dir, "job", run))
+	require.Contains(t, content(t, path), `redlock_job_starts_total{name="job"} 2`)
+}
+
+func TestFile_TellsOfOneFaultOnce(t *testing.T) {
+	f := jobmetrics.File{Dir: filepath.Join(t.TempDir(), "missing"), Name: "job"}
+	f.Start(run.Ended)
+	err := f.Record(run)
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "\n")
+}
+
 func TestRecord_LeavesTheFileIfItCannotBeReplaced(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, jobmetrics.FileName("job"))
-	require.NoError(t, jobmetrics.Record(dir, "job", run))
+	require.NoError(t, record(dir, "job", run))
 	before := content(t, path)
 	require.NoError(t, os.MkdirAll(filepath.Join(own(path, "tmp"), "not empty"), 0o700))
-	require.Error(t, jobmetrics.Record(dir, "job", run))
+	require.Error(t, record(dir, "job", run))
 	require.Equal(t, before, content(t, path))
-	require.ErrorContains(t, jobmetrics.Record(dir, strings.Repeat("x", 1<<20), run), "too long")
+	require.ErrorContains(t, record(dir, strings.Repeat("x", 1<<20), run), "too long")
 }
 
 func TestRecord_LocksNoFileElsewhere(t *testing.T) {
 	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
 	require.NoError(t, os.Symlink(outside, own(filepath.Join(dir, jobmetrics.FileName("job")), "lock")))
-	require.Error(t, jobmetrics.Record(dir, "job", run))
+	require.Error(t, record(dir, "job", run))
 	require.NoFileExists(t, outside)
 }
 

@@ -20,44 +20,67 @@ const patience = 5 * time.Second
 // mode lets node_exporter read a file, which is another user.
 const mode = 0o644
 
-// Record adds an attempt to the file of a job. It returns in time, whatever the folder is like.
-func Record(dir, name string, a Attempt) error {
+// Start has it written that the command was started at that time, and does not wait for that. Record returns its error.
+func (f *File) Start(at time.Time) {
+	f.start, f.started = at, make(chan outcome, 1)
+	go func() { f.started <- f.update(at, func(v values) { v.start(at) }) }()
+}
+
+// Record adds an attempt to the file. It returns in time, whatever the folder is like. A start is never written behind the end.
+func (f *File) Record(a Attempt) error {
 	done := make(chan error, 1)
-	go func() { done <- record(dir, name, a) }()
+	go func() {
+		var before outcome
+		start := a.Ended.Add(-a.Ran)
+		if f.started != nil {
+			start, before = f.start, <-f.started
+		}
+		now := f.update(a.Ended, func(v values) {
+			if a.Started && !before.written {
+				v.start(start)
+			}
+			v.add(a, start)
+		})
+		if before.err != nil && now.err != nil && before.err.Error() == now.err.Error() {
+			before.err = nil
+		}
+		done <- errors.Join(before.err, now.err)
+	}()
 	select {
 	case err := <-done:
 		return err
 	case <-time.After(patience):
-		return fmt.Errorf("%s: nothing was written within %s", dir, patience)
+		return fmt.Errorf("%s: nothing was written within %s", f.Dir, patience)
 	}
 }
 
-// record locks a file beside that of the job: of two that end at once, the second reads what the first has written. Nobody but its user
+// update locks a file beside that of the job: of two that end at once, the second reads what the first has written. Nobody but its user
 // can open it, and hold up the metrics. Another user who runs the job has a lock and a temporary file of his own.
-func record(dir, name string, a Attempt) error {
-	path := filepath.Join(dir, fileName(name))
+func (f *File) update(now time.Time, change func(values)) outcome {
+	path := filepath.Join(f.Dir, fileName(f.Name))
 	own := fmt.Sprintf("%s.%d", path, os.Geteuid()) // node_exporter reads what ends in .prom
 	turn, err := os.OpenFile(own+".lock", os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return err
+		return outcome{err: err}
 	}
 	defer turn.Close()
 	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
 		err = unix.Flock(int(turn.Fd()), unix.LOCK_EX)
 	}
 	if err != nil {
-		return &fs.PathError{Op: "flock", Path: turn.Name(), Err: err}
+		return outcome{err: &fs.PathError{Op: "flock", Path: turn.Name(), Err: err}}
 	}
-	v, anew := read(path, name)
+	v, anew := read(path, f.Name)
 	if anew != nil {
 		anew, v = fmt.Errorf("the counters begin anew: %s: %w", path, anew), values{}
 	}
-	v.add(a)
-	text, err := v.text(name)
+	v.prepare(now, f.Every)
+	change(v)
+	text, err := v.text(f.Name)
 	if err == nil {
 		err = replace(path, own+".tmp", text)
 	}
-	return errors.Join(anew, err)
+	return outcome{err == nil, errors.Join(anew, err)}
 }
 
 // read returns the values that the last attempt has left; none if there is no file. Anything may be there by now.
@@ -73,7 +96,10 @@ func read(path, name string) (values, error) {
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, errors.Join(err, errors.New("not a file of this tool"))
 	}
-	text, err := io.ReadAll(io.LimitReader(file, maxFile))
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = errors.New("it is too long")
+	}
 	if err != nil {
 		return nil, err
 	}

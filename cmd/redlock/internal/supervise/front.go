@@ -26,6 +26,7 @@ const patience = time.Second
 // front is the process that was started.
 type front struct {
 	rules   Rules
+	started func(ago time.Duration) // see Front; nil after the call
 	link    *Link
 	clock   Clock
 	holder  int              // process ID
@@ -40,14 +41,15 @@ type front struct {
 }
 
 // Front starts the holder, tells it what to do, and returns its report when the command has ended. The end of ctx is that of the
-// tool's signals that came before Front was there to receive them; no command is started then.
-func Front(ctx context.Context, setup any, rules Rules) (Report, error) {
+// tool's signals that came before Front was there to receive them; no command is started then. Unless the command ends within a second,
+// started is called once while it runs, with how long ago it was started. It must not block: the deadline has to be watched.
+func Front(ctx context.Context, setup any, rules Rules, started func(ago time.Duration)) (Report, error) {
 	text, err := json.Marshal(setup)
 	if err != nil {
 		return Report{}, err
 	}
 	f := &front{
-		rules: rules, tty: openTerminal(),
+		rules: rules, started: started, tty: openTerminal(),
 		signals: make(chan os.Signal, 64), stops: make(chan os.Signal, 1), resumed: make(chan os.Signal, 1),
 		seen: map[os.Signal]bool{},
 	}
@@ -138,9 +140,18 @@ func (f *front) watch(ctx context.Context) Report {
 		}
 		wake.Stop()
 		f.reap()
+		f.tellStart()
 		if reached(f.clock.Now(), f.latest()) {
 			return f.takeOver()
 		}
+	}
+}
+
+// tellStart calls started if the command runs.
+func (f *front) tellStart() {
+	if at := f.link.board.started(); f.started != nil && !at.IsZero() {
+		f.started(f.clock.Now().Sub(at))
+		f.started = nil
 	}
 }
 
