@@ -3,9 +3,11 @@ package promredlock_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,7 +85,7 @@ func patientNodes(t *testing.T, rules string) string {
 func TestAlerts_AreRulesThatPromtoolAccepts(t *testing.T) {
 	t.Parallel()
 	needPrometheus(t, "promtool")
-	run(t, "promtool", "check", "rules", "alerts.yml")
+	run(t, "promtool", "check", "rules", "alerts.yml", "alerts-jobs.yml")
 	rules, _ := readAlerts(t)
 	quick := filepath.Join(t.TempDir(), "quick.yml")
 	require.NoError(t, os.WriteFile(quick, []byte(scaled(t, rules)), 0o600))
@@ -172,9 +174,49 @@ func TestAlerts_AreInTheDocumentation(t *testing.T) {
 	document, err := os.ReadFile("../docs/telemetry.md")
 	require.NoError(t, err)
 	_, alerts := readAlerts(t)
-	for _, alert := range alerts {
+	for _, alert := range append(alerts, slices.Collect(maps.Keys(each(readJobAlerts(t))))...) {
 		require.Contains(t, string(document), "| `"+alert+"` |")
 	}
+}
+
+// readJobAlerts returns the rules about jobs. Tests in cmd/redlock have them fire.
+func readJobAlerts(t *testing.T) string {
+	t.Helper()
+	rules, err := os.ReadFile("alerts-jobs.yml")
+	require.NoError(t, err)
+	return withoutComments(string(rules))
+}
+
+func TestAlertsOfJobs_HaveTheThresholdsOfTheDocumentation(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../docs/telemetry.md")
+	require.NoError(t, err)
+	_, page, found := strings.Cut(string(document), "\n## Jobs\n")
+	require.True(t, found)
+	page = strings.Join(strings.Fields(page), " ")
+	rules := readJobAlerts(t)
+	alerts := each(rules)
+	require.Len(t, alerts, 5)
+	for alert, rule := range alerts {
+		require.Contains(t, rule, "runbook_url: https://github.com/quorumlock/quorumlock/blob/main/docs/telemetry.md#jobs\n", alert)
+	}
+	limit := func(text, pattern string) float64 {
+		match := regexp.MustCompile(pattern).FindStringSubmatch(text)
+		require.NotNil(t, match, "%s in %s", pattern, text)
+		value, err := strconv.ParseFloat(match[1], 64)
+		require.NoError(t, err)
+		return value
+	}
+	require.Equal(t, 3600*limit(page, `else (\d+) hours`), limit(rules, `seconds:max \+ (\d+)\n`))
+	for _, alert := range []string{"RedlockJobNotSucceeded", "RedlockJobTaken"} {
+		require.Equal(t, 3600*limit(page, `twice, or the interval and (\d+) hour`), limit(alerts[alert], `clamp_max\(.*, (\d+)\)\n`), alert)
+	}
+	require.Equal(t, limit(page, "`RedlockJobFails` \\| more than (\\d+) run"), limit(alerts["RedlockJobFails"], `> (\d+)\n`))
+	require.Contains(t, alerts["RedlockJobHangs"], "> on (name) group_left () name:redlock_job_expected_interval_seconds:max\n", "the interval itself")
+	require.Equal(t, 3600.0, limit(alerts["RedlockJobLockLost"], `< (\d+)\n`))
+	require.Contains(t, page, "a lock was lost while a job ran, in the last hour")
+	require.Contains(t, page, "A machine that is down counts for two days more")
+	require.Equal(t, 3, strings.Count(rules, "[2d]"))
 }
 
 // A threshold that the page states is that of the rule, and it follows from the defaults of the library.

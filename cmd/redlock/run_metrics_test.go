@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -309,70 +308,4 @@ func TestRun_LosesNoUpdateOfThoseThatEndAtOnce(t *testing.T) {
 	}
 	running.Wait()
 	require.EqualValues(t, 12, jobSeries(t, dir)["taken_total"])
-}
-
-// The rules of promredlock/alerts-jobs.yml see what the tool has written on two machines, whose node_exporters are scraped by jobs of
-// their own. Their clocks begin with the test: promtool's begins in 1970.
-func TestRun_WritesMetricsThatTheAlertsAreAbout(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("promtool is not installed (make setup)")
-	}
-	servers := three(t)
-	began := float64(time.Now().Unix())
-	var input []map[string]string
-	scraped := func(instance, dir string, from, until int) {
-		for sample, value := range series(t, dir) {
-			if strings.Contains(sample, "_timestamp_seconds{") {
-				value += float64(from*3600) - began
-			}
-			input = append(input, map[string]string{
-				"series": strings.TrimSuffix(sample, "}") + fmt.Sprintf(`, job="node-%[1]s", instance=%[1]q}`, instance),
-				"values": fmt.Sprintf("_x%d %v", from*4, value) + strings.Repeat(fmt.Sprint(" ", value), (until-from)*4),
-			})
-		}
-	}
-	ran := func(name string, code int, args ...string) (dir string) {
-		dir = t.TempDir()
-		require.Equal(t, code, runTool(t, servers, append([]string{"--metrics-dir=" + dir, name}, args...)...).code())
-		return dir
-	}
-	good, other, bad := ran("good", 0, "true"), ran("good", 0, "true"), ran("bad", 1, "false")
-	lost := t.TempDir()
-	p := runTool(t, servers, "--metrics-dir="+lost, "lost", "cat")
-	p.event("started")
-	loseLock(t, servers, "lost")
-	require.Equal(t, exitLost, p.code())
-	scraped("a", good, 1, 100)
-	scraped("b", other, 11, 20) // it succeeds ten hours later, and is gone soon
-	scraped("a", bad, 1, 100)
-	scraped("a", lost, 1, 1) // and this one at once
-
-	firing := func(hours float64, alerts ...string) map[string]any {
-		samples := []map[string]any{}
-		for _, alert := range alerts {
-			samples = append(samples, map[string]any{"labels": "ALERTS{" + alert + `, alertstate="firing", severity="critical"}`, "value": 1})
-		}
-		return map[string]any{"expr": `ALERTS{alertstate="firing"}`, "eval_time": fmt.Sprintf("%vm", hours*60), "exp_samples": samples}
-	}
-	const late, loss = `alertname="RedlockJobNotSucceeded", name=`, `alertname="RedlockJobLockLost", job="node-a", name=`
-	rules, err := filepath.Abs("../../promredlock/alerts-jobs.yml")
-	require.NoError(t, err)
-	test, err := json.Marshal(map[string]any{
-		"rule_files": []string{rules}, "evaluation_interval": "15m",
-		"tests": []map[string]any{{"interval": "15m", "input_series": input, "promql_expr_test": []any{
-			firing(1.5, loss+`"lost"`),
-			firing(1.75, loss+`"lost"`),
-			firing(2.5),
-			firing(25.5),
-			firing(26.5, late+`"bad"`, late+`"lost"`),
-			firing(35.5, late+`"bad"`, late+`"lost"`),
-			firing(36.5, late+`"bad"`, late+`"good"`, late+`"lost"`),
-		}}},
-	})
-	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "test.yml")
-	require.NoError(t, os.WriteFile(file, test, 0o600))
-	out, err := exec.Command(promtool, "test", "rules", file).CombinedOutput()
-	require.NoError(t, err, "%s", out)
 }
