@@ -80,6 +80,9 @@ func TestAlertsAndDashboard_ShowTheFaultsOfRealServers(t *testing.T) {
 	}
 	for _, p := range readDashboard(t).Panels {
 		for _, target := range p.Targets {
+			if strings.Contains(target.Expr, "redlock_job_") { // for which cmd/redlock has a test
+				continue
+			}
 			highest := extreme(server.during(t, begin, end, filled(target.Expr, "10s")), math.Max)
 			require.True(t, highest > 0, "%s: it came to %v at most: %s", p.Title, highest, target.Expr) // not if it is NaN
 		}

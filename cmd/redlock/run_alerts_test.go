@@ -195,3 +195,42 @@ func TestAlerts_ComeAndGoByTheIntervalOfAJob(t *testing.T) {
 		late("never comes"), late("fails"), late("fails in turn"), late("taken"), late("hangs"), late("killed"))
 	s.test()
 }
+
+// Each expression about jobs comes to more than 0.
+func TestDashboard_ShowsTheJobs(t *testing.T) {
+	s := newScrapes(t, 5*time.Minute)
+	servers := three(t)
+	dir := t.TempDir()
+	ran := func(code int, args ...string) {
+		require.Equal(t, code, runTool(t, servers, append([]string{"-n", "--expect-every=15m", "--metrics-dir=" + dir, "job"}, args...)...).code())
+	}
+	ran(0, "true")
+	ran(1, "false")
+	ran(exitNotFound, "/missing/program")
+	do(t, servers, "SET", "job", "another", "PX", eternity.Milliseconds())
+	ran(75, "true")
+	do(t, servers, "DEL", "job")
+	file := metricsFile(t, dir)
+	p := runTool(t, servers, "--expect-every=15m", "--metrics-dir="+dir, "job", "cat")
+	p.event("started")
+	require.Eventually(t, func() bool { return samplesOf(t, file)[`redlock_job_running{name="job"}`] == 1 }, runPatience, 10*time.Millisecond)
+	s.add("a", samplesOf(t, file), 0, time.Hour)
+
+	var dashboard struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	text, err := os.ReadFile("../../promredlock/dashboard.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &dashboard))
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			if strings.Contains(target.Expr, "redlock_job_") {
+				s.expected = append(s.expected, map[string]any{
+					"expr": "count((" + target.Expr + ") > 0)", "eval_time": "30m", "exp_samples": []map[string]any{{"labels": "{}", "value": 1}},
+				})
+			}
+		}
+	}
+	require.Len(t, s.expected, 8)
+	s.test()
+}
