@@ -124,6 +124,7 @@ type RESPConn struct {
 	socket  net.Conn // the connection below TLS
 	address string
 	out     []byte
+	failed  error // of a write; nothing is written after it
 }
 
 // Address returns where the connection leads.
@@ -177,12 +178,15 @@ func (c *RESPConn) Put(words []string) { c.out = wire.AppendCommand(c.out, words
 // Flush writes the commands that were put. If the server has ended the connection, Read returns the
 // last replies, or the alert of TLS, and then fails.
 func (c *RESPConn) Flush() error {
-	_, err := c.conn.Write(c.out)
+	err, hungUp := c.failed, false
+	if err == nil {
+		_, err = c.conn.Write(c.out)
+		c.failed, hungUp = err, errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	}
 	if c.out = c.out[:0]; cap(c.out) > wire.MaxKept {
 		c.out = nil
 	}
-	switch {
-	case err == nil, errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	if err == nil || hungUp {
 		return nil
 	}
 	c.Cut() // the reader notices this
