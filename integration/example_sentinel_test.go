@@ -68,7 +68,8 @@ func compose(t *testing.T) *composed {
 		c.ok("down", "--volumes", "--timeout", "0")
 	})
 	c.ok("up", "--detach")
-	labels, err := exec.Command("docker", "ps", "--quiet", "--filter", "label="+label+"="+owner, "--filter", "name="+project).Output()
+	labels, err := exec.Command("docker", "ps", "--quiet", "--filter", "label="+label+"="+owner,
+		"--filter", "label=com.docker.compose.project="+project).Output()
 	require.NoError(t, err)
 	require.Len(t, strings.Fields(string(labels)), 12)
 	return c

@@ -70,7 +70,7 @@ func TestSlots_NoMoreThanTheLimitAreInAtATime(t *testing.T) {
 func TestSlots_WhatOthersGiveBackTakesNoTimeFromASlot(t *testing.T) {
 	onBoth(t, 1, func(t *testing.T, c *cluster) {
 		locker := c.locker()
-		stays, goes := got(locker.TryLock(t.Context(), "name", redlock.TTL(time.Minute), redlock.Slots(2)))(t), got(locker.TryLock(t.Context(), "name", redlock.TTL(time.Second), redlock.Slots(2)))(t)
+		stays, goes := got(locker.TryLock(t.Context(), "name", redlock.TTL(time.Minute), redlock.Slots(2)))(t), got(locker.TryLock(t.Context(), "name", redlock.TTL(30*time.Second), redlock.Slots(2)))(t)
 		c.do(0, "PEXPIRE", "name", 50_000) // as after many releases, of which each took a millisecond
 		unlock(t, goes)
 		require.Greater(t, c.ttl(0, "name"), stays.Remaining())
