@@ -164,7 +164,12 @@ func TestRun_EndsTheCommandAtOnceIfTheKeysAreGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			servers := testredis.Real(t, 3)
 			p, b := startBeats(t, servers, test.first, test.flag, "--ttl=1h")
-			p.event("renewed") // the servers announce changes from now on
+			each(servers[:2], func(s *testredis.Process) { // which announce changes from now on
+				require.Eventually(t, func() bool {
+					stats, err := s.Do("INFO", "stats")
+					return err == nil && strings.Contains(string(stats.([]byte)), "tracking_total_keys:1\r\n")
+				}, runPatience, 10*time.Millisecond)
+			})
 			do(t, servers[:2], "DEL", "job")
 			assert.Equal(t, exitLost, p.code()) // long before the lock's TTL
 			requireDead(t, b.group)
