@@ -117,8 +117,8 @@ func (c *runCmd) failed(locker *redlock.Locker, err error) supervise.Report {
 		if refusal := new(redlock.QuorumError); errors.As(err, &refusal) {
 			name = refusal.Name
 		}
-		if state, err := locker.Inspect(context.Background(), name); err == nil && supervise.HolderOf(state) != "" {
-			by = strconv.Quote(supervise.HolderOf(state))
+		if state, err := locker.Inspect(context.Background(), name); err == nil && display.Holder(state) != "" {
+			by = strconv.Quote(display.Holder(state))
 		}
 		report.Text = fmt.Sprintf("the lock %q is held by %s; see: %s", name, by, c.inspectHint(c.Flags, name))
 	}

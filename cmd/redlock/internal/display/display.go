@@ -55,6 +55,17 @@ func Noun(kind redlock.Kind) string {
 	return "reader"
 }
 
+// Holder returns the metadata of the holder, or how many share the lock. "" means that it is not known.
+func Holder(state *redlock.LockState) string {
+	switch n := len(state.Holders); {
+	case n == 0:
+		return ""
+	case Several(state.Kind):
+		return Counted(n, Noun(state.Kind))
+	}
+	return state.Holders[0].Metadata
+}
+
 // Nouns stands in the place of a token where several share the lock.
 func Nouns(kind redlock.Kind) string { return Noun(kind) + "s" }
 

@@ -192,20 +192,9 @@ func (h *holder) announce(ctx context.Context, within chan<- string) {
 			blocked.Validity = milliseconds(max(0, last.TTL))
 		}
 	}
-	blocked.Holder = HolderOf(state)
+	blocked.Holder = display.Holder(state)
 	if blocked.Holder != "" {
 		text += fmt.Sprintf(", which is held by %q", blocked.Holder)
 	}
 	h.Events.warn(blocked, text)
-}
-
-// HolderOf says who holds a lock: the metadata, or how many share it. "" means that it is not known.
-func HolderOf(state *redlock.LockState) string {
-	switch n := len(state.Holders); {
-	case n == 0:
-		return ""
-	case display.Several(state.Kind):
-		return display.Counted(n, display.Noun(state.Kind))
-	}
-	return state.Holders[0].Metadata
 }

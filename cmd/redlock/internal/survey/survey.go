@@ -150,7 +150,7 @@ func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (failed
 		}
 	}
 	if len(removed) > 0 {
-		record = fmt.Sprintf("redlock: forced unlock key=%q removed=%d nodes=%d holder=%q", prefix+state.Name, len(removed), len(nodes), holder(state))
+		record = fmt.Sprintf("redlock: forced unlock key=%q removed=%d nodes=%d holder=%q", prefix+state.Name, len(removed), len(nodes), display.Holder(state))
 	}
 	return failed, record
 }
@@ -174,17 +174,6 @@ func removals(key string, n *redlock.NodeState) (all []*wire.Command) {
 	}
 	add(shared, form.Observation{})
 	return all
-}
-
-// holder is the metadata of the holder, or how many holders share the lock.
-func holder(state *redlock.LockState) string {
-	switch n := len(state.Holders); {
-	case n == 0:
-		return ""
-	case display.Several(state.Kind):
-		return display.Counted(n, display.Noun(state.Kind))
-	}
-	return state.Holders[0].Metadata
 }
 
 // receiver receives the replies of the nodes. It has room for all.
