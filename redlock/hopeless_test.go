@@ -73,16 +73,16 @@ func answering(t *testing.T, answer func(net.Conn)) (urls []string) {
 // certificate as tls-auth-clients says.
 func certified(t *testing.T, authClients string) (urls []string, trusts *tls.Config) {
 	t.Helper()
-	args, trusts := testredis.Certificate(t, "127.0.0.1")
+	cert := testredis.NewCertificate(t, time.Hour, "127.0.0.1")
 	for range 3 {
 		stopped := testredis.Mini(t, 1)[0] // whose port nobody else takes
 		stopped.Stop()
 		_, port, err := net.SplitHostPort(stopped.Addr())
 		require.NoError(t, err)
-		testredis.Real(t, 1, append(args, "--tls-port", port, "--tls-auth-clients", authClients)...)
+		testredis.Real(t, 1, append(cert.Args(), "--tls-port", port, "--tls-auth-clients", authClients)...)
 		urls = append(urls, "rediss://"+stopped.Addr())
 	}
-	return urls, trusts
+	return urls, cert.Trusts()
 }
 
 func TestLock_DoesNotWaitForTLSThatFails(t *testing.T) {

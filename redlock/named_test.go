@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -83,9 +84,9 @@ func TestSlotted_TheServersMayHaveAnyAddressAndTLS(t *testing.T) {
 		}
 		args, opts := row.args, []pool.Option{onlyTo(t, row.host)}
 		if row.tls {
-			files, trusts := testredis.Certificate(t, row.host)
-			args = append(append(files, "--tls-cluster", "yes", "--tls-replication", "yes"), args...)
-			opts = append(opts, pool.WithTLSConfig(trusts))
+			cert := testredis.NewCertificate(t, time.Hour, row.host)
+			args = append(append(cert.Args(), "--tls-cluster", "yes", "--tls-replication", "yes"), args...)
+			opts = append(opts, pool.WithTLSConfig(cert.Trusts()))
 		}
 		s := newSlotted(t, 0, args...)
 		host := row.host

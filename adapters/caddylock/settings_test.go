@@ -2,13 +2,7 @@ package caddylock_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,48 +16,28 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// certificate writes a certificate of this machine, which is its own authority, and its key.
-func certificate(t *testing.T, dir string) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	require.NoError(t, err)
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	require.NoError(t, err)
-	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
-	return cert, key
-}
-
 // secure starts a server that wants a certificate of each client, and returns its URL.
-func secure(t *testing.T, cert, key string) (*testredis.Process, string) {
+func secure(t *testing.T, cert *testredis.Certificate) (*testredis.Process, string) {
 	t.Helper()
 	stopped := testredis.Mini(t, 1)[0] // whose port nobody else takes
 	stopped.Stop()
 	_, port, err := net.SplitHostPort(stopped.Addr())
 	require.NoError(t, err)
-	server := testredis.Real(t, 1, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)[0]
+	server := testredis.Real(t, 1, append(cert.Args(), "--tls-port", port, "--tls-auth-clients", "yes")...)[0]
 	return server, "rediss://" + stopped.Addr()
 }
 
 func TestStorage_EachFieldMayHavePlaceholders(t *testing.T) {
 	stopAtTheEnd(t)
-	dir := t.TempDir()
-	cert, key := certificate(t, dir)
+	cert := testredis.NewCertificate(t, time.Hour, "127.0.0.1")
 	var urls []string
 	var servers []*testredis.Process
 	for range 3 {
-		server, url := secure(t, cert, key)
+		server, url := secure(t, cert)
 		servers, urls = append(servers, server), append(urls, url)
 	}
 	t.Setenv("LOCK_HOSTS", "127.0.0.1")
-	t.Setenv("LOCK_DIR", dir)
+	t.Setenv("LOCK_DIR", filepath.Dir(cert.File))
 	t.Setenv("LOCK_TEXT", "of-caddy")
 	t.Setenv("LOCK_NUMBER", "1")
 	for i, url := range urls {
@@ -94,16 +68,14 @@ func TestStorage_EachFieldMayHavePlaceholders(t *testing.T) {
 // The certificate of the first configuration is that of another authority.
 func TestStorage_ACertificateThatIsReplacedCountsForTheNextConnection(t *testing.T) {
 	stopAtTheEnd(t)
-	dir := t.TempDir()
-	cert, key := certificate(t, t.TempDir())
-	own, ownKey := certificate(t, dir)
-	_, url := secure(t, cert, key)
+	cert, own := testredis.NewCertificate(t, time.Hour, "127.0.0.1"), testredis.NewCertificate(t, time.Hour, "127.0.0.1")
+	_, url := secure(t, cert)
 	storage, err := load(t, fmt.Sprintf("storage redlock {\nnodes %s\nca %s\ncertificate %s %s\nstorage file_system %s\n}",
-		url, cert, own, ownKey, t.TempDir()))
+		url, cert.File, own.File, own.KeyFile, t.TempDir()))
 	require.NoError(t, err)
 	_, err = storage.TryLock(t.Context(), "x")
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	for from, to := range map[string]string{cert: own, key: ownKey} {
+	for from, to := range map[string]string{cert.File: own.File, cert.KeyFile: own.KeyFile} {
 		text, err := os.ReadFile(from)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(to, text, 0o600))

@@ -9,6 +9,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -47,10 +48,10 @@ func openCluster(t *testing.T, o *redis.ClusterOptions) (*redlock.Locker, *pool.
 
 func TestOpenCluster_TLSIsForAllServers(t *testing.T) {
 	t.Parallel()
-	args, trusts := testredis.Certificate(t, "127.0.0.1")
-	server := testredis.Real(t, 1, append(args, "--cluster-enabled", "yes", "--tls-cluster", "yes")...)[0]
+	cert := testredis.NewCertificate(t, time.Hour, "127.0.0.1")
+	server := testredis.Real(t, 1, append(cert.Args(), "--cluster-enabled", "yes", "--tls-cluster", "yes")...)[0]
 	clustertest.Join(t, server)
-	o := &redis.ClusterOptions{Addrs: []string{server.Addr()}, TLSConfig: trusts}
+	o := &redis.ClusterOptions{Addrs: []string{server.Addr()}, TLSConfig: cert.Trusts()}
 	locker, _ := openCluster(t, o)
 	lock, err := locker.Lock(within(t), "name")
 	require.NoError(t, err)

@@ -2,17 +2,11 @@ package goredis_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -32,30 +26,6 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// certificate returns one for 127.0.0.1 that signs itself, and its files.
-func certificate(t *testing.T) (cert tls.Certificate, certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	leaf, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(t.TempDir(), name)
-		require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-		return path
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf},
-		write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", secret)
-}
-
 // secure starts a server that speaks TLS at the address of the options.
 func secure(t *testing.T) (*testredis.Process, *redis.Options) {
 	t.Helper()
@@ -66,16 +36,13 @@ func secure(t *testing.T) (*testredis.Process, *redis.Options) {
 // secured does the same, and returns the certificate too.
 func secured(t *testing.T) (*testredis.Process, *redis.Options, tls.Certificate) {
 	t.Helper()
-	cert, certFile, keyFile := certificate(t)
+	cert := testredis.NewCertificate(t, time.Hour, "127.0.0.1")
 	stopped := testredis.Mini(t, 1)[0] // whose port nobody else takes
 	stopped.Stop()
 	_, port, err := net.SplitHostPort(stopped.Addr())
 	require.NoError(t, err)
-	server := testredis.Real(t, 1,
-		"--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", keyFile, "--tls-ca-cert-file", certFile, "--tls-auth-clients", "no")[0]
-	roots := x509.NewCertPool()
-	roots.AddCert(cert.Leaf)
-	return server, &redis.Options{Addr: stopped.Addr(), TLSConfig: &tls.Config{RootCAs: roots}}, cert
+	server := testredis.Real(t, 1, append(cert.Args(), "--tls-port", port)...)[0]
+	return server, &redis.Options{Addr: stopped.Addr(), TLSConfig: cert.Trusts()}, cert.Certificate
 }
 
 // setUser gives the user locker of a server a password, and nothing else.
@@ -320,7 +287,7 @@ func TestOpen_TheCertificateIsCheckedForTheHostOfAddr(t *testing.T) {
 // TLS says goodbye when a connection is closed. A server that does not read makes that last five seconds.
 func TestOpen_ClosingANodeDoesNotWaitForAServerThatHangs(t *testing.T) {
 	t.Parallel()
-	cert, _, _ := certificate(t)
+	cert := testredis.NewCertificate(t, time.Hour, "127.0.0.1").Certificate
 	synctest.Test(t, func(t *testing.T) {
 		hung := make(chan net.Conn)
 		nodes, err := goredis.Open([]*redis.Options{{Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
 	"net"
@@ -15,9 +16,14 @@ import (
 	"time"
 )
 
-// Certificate makes a certificate for these hosts that is its own authority, and keeps its files until the end of the
-// test. The args have a server show it (for [Real], with a port of your choice in "--tls-port"), and trusts is for clients.
-func Certificate(tb testing.TB, hosts ...string) (args []string, trusts *tls.Config) {
+// Certificate is a certificate that is its own authority, with its Leaf.
+type Certificate struct {
+	tls.Certificate
+	File, KeyFile string // cert.pem and key.pem in one folder, until the end of the test
+}
+
+// NewCertificate makes a certificate for hosts that is valid for some time from now on.
+func NewCertificate(tb testing.TB, lasts time.Duration, hosts ...string) *Certificate {
 	tb.Helper()
 	fail := func(err error) {
 		if err != nil {
@@ -27,7 +33,8 @@ func Certificate(tb testing.TB, hosts ...string) (args []string, trusts *tls.Con
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	fail(err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: hosts[0]},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(lasts),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	for _, host := range hosts {
@@ -37,22 +44,31 @@ func Certificate(tb testing.TB, hosts ...string) (args []string, trusts *tls.Con
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	fail(err)
+	leaf, err := x509.ParseCertificate(der)
 	fail(err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	fail(err)
 	dir := tb.TempDir()
-	write := func(name, kind string, der []byte) (path string) {
-		path = filepath.Join(dir, name)
-		fail(os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-		return path
+	c := &Certificate{
+		Certificate: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf},
+		File:        filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem"),
 	}
-	certFile, keyFile := write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", private)
-	leaf, err := x509.ParseCertificate(cert)
-	fail(err)
-	trusts = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
-	trusts.RootCAs.AddCert(leaf)
-	return []string{
-		"--tls-cert-file", certFile, "--tls-key-file", keyFile, "--tls-ca-cert-file", certFile, "--tls-auth-clients", "no",
-	}, trusts
+	fail(os.WriteFile(c.File, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	fail(os.WriteFile(c.KeyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+	return c
+}
+
+// Args have a server show the certificate, and ask clients for none unless more args follow (for [Real], with a port of
+// your choice in "--tls-port").
+func (c *Certificate) Args() []string {
+	return []string{"--tls-cert-file", c.File, "--tls-key-file", c.KeyFile, "--tls-ca-cert-file", c.File, "--tls-auth-clients", "no"}
+}
+
+// Trusts is for clients that trust the certificate.
+func (c *Certificate) Trusts() *tls.Config {
+	roots := x509.NewCertPool()
+	roots.AddCert(c.Leaf)
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 }
