@@ -16,7 +16,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/internal/wire"
-	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 var _ node.Finder = (*cluster.Node)(nil)
@@ -127,13 +126,7 @@ func TestFind_SaysWhichServerFailsAndWhy(t *testing.T) {
 		"*2000000000\r\n":                                     "protocol",
 	} {
 		f := newFake(t, odd, 1)
-		_, err := third(inquirytest.At(f.addr)).Find(t.Context())
-		require.ErrorContains(t, err, "cluster node "+f.addr+": ", odd)
-		if want == "protocol" {
-			require.ErrorIs(t, err, nodeerr.ErrProtocol, odd)
-		} else {
-			require.ErrorContains(t, err, want)
-		}
+		inquirytest.Refuses(t, third(inquirytest.At(f.addr)), "cluster node "+f.addr, odd, want)
 	}
 }
 

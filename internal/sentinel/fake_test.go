@@ -16,7 +16,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/sentinel"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/internal/wire"
-	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // fake is a sentinel that answers as a test has it.
@@ -115,13 +114,7 @@ func TestFind_SaysWhichSentinelFailsAndWhy(t *testing.T) {
 		}
 		f := newFake(t, "10.0.0.1:1", 1)
 		f.odd = odd
-		_, err := sentinel.New("group", inquirytest.At(f.addr)).Find(t.Context())
-		require.ErrorContains(t, err, "sentinel "+f.addr+": ", odd)
-		if want == "protocol" {
-			require.ErrorIs(t, err, nodeerr.ErrProtocol, odd)
-		} else {
-			require.ErrorContains(t, err, want)
-		}
+		inquirytest.Refuses(t, sentinel.New("group", inquirytest.At(f.addr)), "sentinel "+f.addr, odd, want)
 	}
 }
 

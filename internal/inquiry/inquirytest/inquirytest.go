@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // Bound is how long a test waits for what has to happen.
@@ -31,4 +34,17 @@ func Find(tb testing.TB, f node.Finder) string {
 		tb.Fatal(err)
 	}
 	return address
+}
+
+// Refuses tests that f does not believe an odd answer. The error names the server that gave it, and is want, where
+// "protocol" stands for nodeerr.ErrProtocol.
+func Refuses(tb testing.TB, f node.Finder, server, odd, want string) {
+	tb.Helper()
+	_, err := f.Find(tb.Context())
+	require.ErrorContains(tb, err, server+": ", odd)
+	if want == "protocol" {
+		require.ErrorIs(tb, err, nodeerr.ErrProtocol, odd)
+	} else {
+		require.ErrorContains(tb, err, want)
+	}
 }
