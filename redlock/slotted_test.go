@@ -23,7 +23,7 @@ type slotted struct {
 	guard time.Duration
 }
 
-// newSlotted starts a cluster whose masters vote at once, but not those that come after them.
+// newSlotted starts a cluster whose masters vote at once. The masters after them do not.
 func newSlotted(tb testing.TB, guard time.Duration, args ...string) *slotted {
 	tb.Helper()
 	s := &slotted{testredis.NewCluster(tb, args...), tb, guard}

@@ -140,7 +140,7 @@ func TestSlot_AMessageArrivesThroughTheNodeThatItWasSentTo(t *testing.T) {
 	require.Empty(t, l)
 }
 
-// A migration sends those that ask for a key that has gone, or is new, to the other server, and ends soon.
+// During a migration a server sends clients to the other one for a key that has gone, or is new. It ends soon.
 func TestSlot_AMigrationUnderWayPasses(t *testing.T) {
 	t.Parallel()
 	c := testredis.NewCluster(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/chaos/internal/failover"
 )
 
-// Waves has nodes fail over until ctx ends: at least so many at once, and less than twice as many. Between two waves is twice the time
+// Waves has nodes fail over until ctx ends: atOnce of them or more, and fewer than twice as many. Between two waves is twice the time
 // of the restart guard: otherwise a majority would be quarantined most of the time, and nobody would get a lock.
 func (w *World) Waves(ctx context.Context, dice *rand.Rand, nodes *failover.Nodes, faults []failover.Fault, atOnce int) (all failover.Result, err error) {
 	for ctx.Err() == nil {
@@ -43,7 +43,7 @@ func (w *World) wave(dice *rand.Rand, nodes *failover.Nodes, faults []failover.F
 		if !alike {
 			seed = dice.Uint64()
 		}
-		own := rand.New(rand.NewPCG(seed, 0)) // those that are alike happen at the same time
+		own := rand.New(rand.NewPCG(seed, 0)) // equal faults happen at the same time
 		f := faults[own.IntN(len(faults))]
 		striking.Go(func() {
 			done := w.record(f.What, []int{node}, nil)

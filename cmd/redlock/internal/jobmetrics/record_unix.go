@@ -70,9 +70,9 @@ func (f *File) update(now time.Time, change func(values)) outcome {
 	if err != nil {
 		return outcome{err: &fs.PathError{Op: "flock", Path: turn.Name(), Err: err}}
 	}
-	v, anew := read(path, f.Name)
-	if anew != nil {
-		anew, v = fmt.Errorf("the counters begin anew: %s: %w", path, anew), values{}
+	v, reset := read(path, f.Name)
+	if reset != nil {
+		reset, v = fmt.Errorf("the counters begin anew: %s: %w", path, reset), values{}
 	}
 	v.prepare(now, f.Every)
 	change(v)
@@ -80,7 +80,7 @@ func (f *File) update(now time.Time, change func(values)) outcome {
 	if err == nil {
 		err = replace(path, own+".tmp", text)
 	}
-	return outcome{err == nil, errors.Join(anew, err)}
+	return outcome{err == nil, errors.Join(reset, err)}
 }
 
 // read returns the values that the last attempt has left; none if there is no file. Anything may be there by now.

@@ -54,8 +54,8 @@ func (g *group) ended() bool {
 	return ok && n == 0
 }
 
-// reap calls changed for each child of this process that has ended, stopped or continued, and reports whether there are no more
-// children.
+// reap calls changed for each child of this process that has ended, stopped or continued, and reports whether it has no
+// child left.
 func reap(changed func(pid int, status unix.WaitStatus)) (childless bool) {
 	for {
 		var status unix.WaitStatus
