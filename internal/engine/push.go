@@ -35,8 +35,6 @@ const (
 
 const _ = uint(wire.MaxPushed - maxMessage) // this does not compile if nodes would drop the longest message
 
-func channel(owner string) string { return "quorumlock:" + owner }
-
 // listen makes the nodes report changes and messages, from the first wait or renewal on.
 func (g *Engine) listen() {
 	if g.listening.Load() {
@@ -49,7 +47,7 @@ func (g *Engine) listen() {
 	}
 	g.listening.Store(true)
 	for i, n := range g.Nodes {
-		n.Listen(g, i, channel(g.Self))
+		n.Listen(g, i, form.OwnerChannel(g.Self))
 	}
 }
 
@@ -175,7 +173,7 @@ func (g *Engine) publish(m *lock.Message, key string, to wire.Receiver, tag wire
 
 // message returns the command that sends a message to an Engine.
 func message(to, what, key string, lines ...string) *wire.Command {
-	return node.Publish(channel(to), strings.Join(append([]string{what, key}, lines...), "\n"))
+	return node.Publish(form.OwnerChannel(to), strings.Join(append([]string{what, key}, lines...), "\n"))
 }
 
 // cast sends a command to a node, or to all nodes ([lock.AllNodes]). The replies are for to, unless that is nil. Nobody

@@ -5,6 +5,7 @@
 //   - form.go, kind.go: what a form is, and the table of the kinds
 //   - exclusive.go, fenced.go: the plain lock, and the lock with a fencing token; all.go: several of them at once
 //   - shared.go: the lock that several holders share; wanted.go: the demand of a waiting process
+//   - channel.go: the channels that processes subscribe to
 //   - *.lua, scripts.go, script.go: the scripts; scripts.go is made of them by strip
 package form
 
