@@ -3,6 +3,7 @@ package doctor_test
 import (
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,4 +62,24 @@ func TestGroup_SentinelsThatDisagreeAreAFault(t *testing.T) {
 	b := wellSetGroup(t)
 	o := patient(doctor.Options{Only: []string{"sentinels"}})
 	finds(t, []*node.Server{groupOf("a", a.Addrs()[0], b.Addrs()[0])}, o, is(doctor.Fault, "sentinels", "a@"+a.Addrs()[0]))
+}
+
+// A replica of a group that is made a master by hand grants locks beside the primary.
+func TestGroup_NobodyIsToldToMakeAReplicaAMaster(t *testing.T) {
+	t.Parallel()
+	replica := wellSetServers(t, 1)[0]
+	do(t, replica, "REPLICAOF", "127.0.0.1", "1")
+	host, port, err := net.SplitHostPort(replica.Addr())
+	require.NoError(t, err)
+	wrong := pretending(t, func(words []string) string {
+		switch strings.Join(words, " ") {
+		case "SENTINEL GET-MASTER-ADDR-BY-NAME a":
+			return "*2\r\n" + testredis.Bulk(host) + testredis.Bulk(port)
+		case "SENTINEL MASTER a":
+			return "*2\r\n" + testredis.Bulk("config-epoch") + testredis.Bulk("1")
+		}
+		return "-ERR unknown command\r\n"
+	})
+	r := finds(t, []*node.Server{groupOf("a", wrong)}, patient(doctor.Options{Only: []string{"role"}}), is(doctor.Fault, "role", "a@"+wrong))
+	require.Contains(t, r.Findings[0].Fix, "Never REPLICAOF NO ONE")
 }

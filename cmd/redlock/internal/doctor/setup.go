@@ -55,10 +55,15 @@ var setupChecks = []check{
 }
 
 func role(_ *examination, f *facts) []Finding {
-	if is := f.info["role"]; is != "master" {
-		return fault("it is not a master but a replica (role "+quoted(is)+")", "REPLICAOF NO ONE, after the longest TTL has passed; or list another server")
+	is := f.info["role"]
+	if is == "master" {
+		return nil
 	}
-	return nil
+	fix := "REPLICAOF NO ONE, after the longest TTL has passed; or list another server"
+	if f.to.Finder != nil { // two masters of one group would both grant locks
+		fix = "wait for the end of a failover; if it stays so, correct the servers that named this one. Never REPLICAOF NO ONE here"
+	}
+	return fault("it is not a master but a replica (role "+quoted(is)+")", fix)
 }
 
 func sentinelKnown(f *facts) string {
