@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -56,9 +57,9 @@ func (l *Locker) Attach(ctx context.Context, name string, token Token, opts ...L
 // Detach ends the lock for this process without a release, and returns the token for [Locker.Attach]. The key stays
 // until its TTL ends. This handle is over, as after an Unlock.
 //
-// Detach waits for an extension that is under way, and for answers to the acquire, for the node timeout at most, or for
-// the dial timeout of a node that connects for the first time. A ctx that has ended is ignored. After an error the
-// lock is as before:
+// Detach waits for an extension that is under way, and for answers to the acquire, for the node timeout at most, or
+// twice as long while a node connects for the first time. A ctx that has ended is ignored. After an error the lock is
+// as before:
 //   - [ErrReleased], [ErrLost]: the lock was over;
 //   - [ErrInvalid]: other handles hold it too ([Reentrant]);
 //   - ctx.Err(): ctx ended.
@@ -66,6 +67,7 @@ func (l *Locker) Attach(ctx context.Context, name string, token Token, opts ...L
 // After a failed renewal call Extend first: otherwise nodes may set the key again later, for one TTL.
 func (l *Lock) Detach(ctx context.Context) (token Token, err error) {
 	over, ctx := l.Done(), living(ctx)
+	var withdrawal clock.Timer
 	for {
 		under, err := l.detach()
 		switch {
@@ -73,6 +75,9 @@ func (l *Lock) Detach(ctx context.Context) (token Token, err error) {
 			return "", failed(opDetach, l.Name(), err)
 		case under == nil:
 			return Token(l.held.Lease.ID().Token), nil
+		case withdrawal == nil:
+			withdrawal = l.locker.engine.Clock.AfterFunc(l.locker.engine.Timeout, l.held.WithdrawAcquire)
+			defer withdrawal.Stop()
 		}
 		select {
 		case <-under:

@@ -2,12 +2,14 @@ package redlock_test
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/clocktest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -233,6 +235,30 @@ func TestDetach_WaitsForTheNodesThatHaveNotAnsweredTheAcquire(t *testing.T) {
 			require.EqualValues(t, 1, c.do(2, "EXISTS", "name"))
 			unlock(t, c.attach(lock))
 		})
+	}
+}
+
+// A node that is down may take the dial timeout: the lock could be over by then.
+func TestDetach_DoesNotWaitForANodeThatOnlyConnects(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 2)
+	away := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	down := open(t, []string{"redis://127.0.0.1:1"}, pool.WithDialer(away), pool.WithDialTimeout(time.Hour), pool.WithTimeout(time.Second))
+	nodes := append(open(t, testredis.URLs(c.servers), pool.WithTimeout(time.Second)), down...)
+	locker := lockerOver(t, nodes)
+	for name, take := range map[string]func() (*redlock.Lock, error){
+		"an exclusive lock": func() (*redlock.Lock, error) { return locker.TryLock(t.Context(), "name", redlock.TTL(long)) },
+		"a shared lock": func() (*redlock.Lock, error) {
+			return locker.TryLock(t.Context(), "other", redlock.TTL(long), redlock.Shared())
+		},
+	} {
+		lock := got(take())(t)
+		detached := beside(func() error { return errOf(lock.Detach(t.Context())) })
+		require.NoError(t, receive(t, detached, "the end of Detach: "+name))
+		unlock(t, c.attach(lock))
 	}
 }
 

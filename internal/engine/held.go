@@ -9,6 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // Held is a lock that the nodes have granted. One holder has it after the other. A Held is made in place. The mutex of
@@ -120,6 +121,18 @@ func (h *Held) UnderWayLocked() <-chan struct{} {
 		return acquire.allLocked()
 	}
 	return nil
+}
+
+// WithdrawAcquire ends the commands of the acquire that wait for a connection. The lock does without these nodes.
+func (h *Held) WithdrawAcquire() {
+	h.Enter()
+	token, acquiring := h.Lease.ID().Token, h.Lease.Acquiring() != nil
+	h.Exit()
+	if acquiring {
+		for _, n := range h.engine.Nodes {
+			n.Withdraw(token, nodeerr.ErrUnneeded)
+		}
+	}
 }
 
 // FailedLocked returns the last extension that failed, if none has succeeded since. Otherwise it returns the extension

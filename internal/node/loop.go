@@ -154,7 +154,7 @@ func (n *Node) write(c *conn) (more bool) {
 	now := time.Now()
 	n.mu.Lock()
 	if why := n.guard.Quarantine(now); why != nil {
-		n.pipeline.Withdraw(now, why)
+		n.pipeline.Withdraw(now, "", why)
 	}
 	taken := n.pipeline.Take(now, batchSize)
 	if len(taken) > 0 {

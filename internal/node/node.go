@@ -211,6 +211,14 @@ func (n *Node) Send(since time.Time, cmd *wire.Command, to wire.Receiver, tag wi
 	return err
 }
 
+// Withdraw ends the command that takes the lock of a token, unless the command is written. Its receiver gets the reply
+// that it was not sent, with err as the reason.
+func (n *Node) Withdraw(token string, err error) {
+	n.mu.Lock()
+	n.pipeline.Withdraw(time.Now(), token, err)
+	n.unlock()
+}
+
 // sendLocked queues one of the node's own commands. sent is false if the node does not accept it.
 func (n *Node) sendLocked(now time.Time, c pending) (sent bool) {
 	_, expire, err := n.pipeline.Send(now, c.op())

@@ -142,10 +142,11 @@ func (p *Pipeline[T]) Take(now time.Time, limit int) []Op[T] {
 	return taken
 }
 
-// Withdraw ends the queued commands that take locks, with err as the reason.
-func (p *Pipeline[T]) Withdraw(now time.Time, err error) {
+// Withdraw ends the queued commands that take locks, with err as the reason. Unless token is "", it ends only the
+// command that takes the lock of the token.
+func (p *Pipeline[T]) Withdraw(now time.Time, token string, err error) {
 	for i, o := range p.underWay() {
-		if i >= p.written && o.Command.Votes() {
+		if i >= p.written && o.Command.Votes() && (token == "" || o.Command.Token == token) {
 			p.end(i, err)
 		}
 	}

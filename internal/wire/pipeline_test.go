@@ -397,9 +397,17 @@ func TestPipeline_WithdrawsWhatTakesLocksAndIsNotWritten(t *testing.T) {
 	p.send(start, "acquire")
 	p.written(start)
 	p.send(start, "acquire", "extend")
-	p.Withdraw(start, errDown)
+	p.Withdraw(start, "", errDown)
 	p.ended(quorum.Unsent, errDown, "acquire")
 	require.Equal(t, []string{"extend"}, p.written(start))
+}
+
+func TestPipeline_WithdrawsTheAcquireOfOneToken(t *testing.T) {
+	p := newPipe(t)
+	p.send(start, "acquire of one", "acquire of other")
+	p.Withdraw(start, "one", errDown)
+	p.ended(quorum.Unsent, errDown, "acquire of one")
+	require.Equal(t, []string{"acquire of other"}, p.written(start))
 }
 
 func TestPipeline_TheLastCommandHasItsTimeout(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // attach takes up what another has taken last, or tries to take.
@@ -86,11 +87,23 @@ func (c *client) takeUp(of *round, a *lock.Attach, auto bool, began time.Duratio
 	return k
 }
 
+// withdraw takes back the commands of an acquire that wait for a connection, so that detach need not wait for it.
+func (k *held) withdraw(r *round) {
+	if k.lease.Acquiring() != r {
+		return
+	}
+	for _, l := range k.client.lines {
+		l.commands.Withdraw(k.client.mono.Now(), r.token, nodeerr.ErrUnneeded)
+		l.notify()
+	}
+}
+
 // detach leaves a lock on the nodes. The next client that does nothing else takes it up, and unlocks it after a while.
 func (k *held) detach(then time.Duration) {
 	c := k.client
 	if r, asking := k.lease.Acquiring().(*round); asking {
 		r.onAll = func() { k.detach(then) }
+		c.after(nodeTimeout, func() { k.withdraw(r) })
 		return
 	}
 	if len(k.holds) != 1 || k.lease.Extending() != nil || k.locks > 0 || !k.held() || k.lease.At(c.clock.Now()) != quorum.NotEnded {

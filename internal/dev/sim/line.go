@@ -302,7 +302,7 @@ func (l *line) expire() {
 func (l *line) refuse() {
 	now := l.client.mono.Now()
 	if l.guard.Quarantine(now) != nil && l.conn != nil {
-		l.commands.Withdraw(now, errQuarantined)
+		l.commands.Withdraw(now, "", errQuarantined)
 		l.notify()
 	}
 }
