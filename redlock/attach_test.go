@@ -6,10 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/clocktest"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -133,6 +136,23 @@ func TestAttach_WithoutAMajorityOfAnswersTakesUpNothing(t *testing.T) {
 		_ = c.refused(err, redlock.ErrNoQuorum)
 		_ = lock.Unlock(t.Context())
 	})
+}
+
+// A process that goes on as the owner gets the messages of the processes that wait for the lock.
+func TestAttach_AsTheOwnerHearsWhoWaits(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	held := detach(t, c.everywhere(take(t, c.locker(), "name")))
+	owner := token.Owner(string(held))
+	_ = must(c.locker().Attach(t.Context(), "name", held))(t) // not as the owner
+	lock := got(c.locker(token.Self(owner)).Attach(t.Context(), "name", held))(t)
+	for i := range c.servers {
+		eventually(t, func() bool {
+			count := must(redis.Values(c.do(i, "PUBSUB", "NUMSUB", form.OwnerChannel(owner)), nil))(t)
+			return count[1] == int64(1)
+		}, "the process listens on node %d", i)
+	}
+	unlock(t, lock)
 }
 
 func TestDetach_HandsTheLockOverByItsToken(t *testing.T) {

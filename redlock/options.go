@@ -66,6 +66,8 @@ func newConfig(opts []Option) (config, error) {
 			return c, invalid("nil option")
 		case pool.Option:
 			c.pool = append(c.pool, opt)
+		case token.Self:
+			c.settings.Self = string(opt)
 		case interface{ apply(*config) }:
 			opt.apply(&c)
 		}

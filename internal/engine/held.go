@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
@@ -63,10 +64,14 @@ type own struct {
 	end context.CancelFunc
 }
 
-// AdoptLocked makes h a lock that somebody else has taken, and returns the hold of its first holder.
+// AdoptLocked makes h a lock that somebody else has taken, and returns the hold of its first holder. If the token has
+// the owner part of the Engine, the messages to the holder come here from now on.
 func (e *Entry) AdoptLocked(h *Held, id form.ID, lease quorum.Lease) quorum.Hold {
 	h.Entry, h.Holder = e, &h.First
 	e.Name.Adopt(&h.Lease, id, &h.First.Want, lease, h)
+	if token.Owner(id.Token) == e.engine.Self {
+		e.engine.listen()
+	}
 	return h.firstLocked()
 }
 

@@ -9,6 +9,8 @@ import (
 	"encoding/base64"
 	"strconv"
 	"strings"
+
+	"github.com/quorumlock/quorumlock/internal/sealed"
 )
 
 const (
@@ -23,6 +25,13 @@ const (
 
 // NewOwner draws the owner part of a Locker's tokens.
 func NewOwner() string { return rand.Text()[:OwnerChars] }
+
+// Self is an option of package redlock: the owner part of the tokens of a Locker. With it, a process goes on with the
+// locks of a Locker that another process has left to it. It also gets the messages of waiting processes then.
+type Self string
+
+// LockerOption makes Self a redlock.Option.
+func (Self) LockerOption(sealed.Type) {}
 
 // Random draws a token of an owner.
 func Random(owner string) string {
