@@ -97,7 +97,9 @@ func (c *runCmd) prepare(line commandLine) error {
 }
 
 // run checks what else can be checked without a server, and hands over to the two processes that hold the lock.
-func (c *runCmd) run(ctx context.Context, started func(ago time.Duration)) (report supervise.Report, err error) {
+func (c *runCmd) run(
+	ctx context.Context, events *supervise.Events, started func(ago time.Duration),
+) (report supervise.Report, err error) {
 	path, err := findProgram(c.Command[0])
 	if err != nil {
 		return report, err
@@ -109,7 +111,7 @@ func (c *runCmd) run(ctx context.Context, started func(ago time.Duration)) (repo
 		host, _ := os.Hostname() // "" is fine
 		c.Metadata = strings.ReplaceAll(fmt.Sprintf("%s pid %d", cmp.Or(host, "unknown host"), os.Getpid()), "|", "_")
 	}
-	return c.supervise(ctx, started)
+	return c.supervise(ctx, events, started)
 }
 
 // check checks the flags.
@@ -200,7 +202,7 @@ func (c *runCmd) checkNames() error {
 // record does what run does, and writes its start and its end as metrics.
 func (c *runCmd) record(ctx context.Context, events *supervise.Events) error {
 	if c.MetricsDir == "" {
-		_, err := c.run(ctx, func(time.Duration) {})
+		_, err := c.run(ctx, events, func(time.Duration) {})
 		return err
 	}
 	file := jobmetrics.File{Dir: c.MetricsDir, Name: c.Name}
@@ -208,7 +210,7 @@ func (c *runCmd) record(ctx context.Context, events *supervise.Events) error {
 		file.Every = *c.ExpectEvery
 	}
 	began := time.Now()
-	report, err := c.run(ctx, func(ago time.Duration) { file.Start(time.Now().Add(-ago)) })
+	report, err := c.run(ctx, events, func(ago time.Duration) { file.Start(time.Now().Add(-ago)) })
 	a := jobmetrics.Attempt{
 		Ended: time.Now(), Ran: report.Ran, Started: report.Started, Taken: report.Taken, Lost: report.Lost, Code: exitCode(err),
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // supervise refuses: package supervise does not know this operating system.
-func (c *runCmd) supervise(context.Context, func(time.Duration)) (supervise.Report, error) {
+func (c *runCmd) supervise(context.Context, *supervise.Events, func(time.Duration)) (supervise.Report, error) {
 	return supervise.Report{}, errors.New("run needs Linux, macOS or FreeBSD; here, use try, extend and release around the command")
 }
 

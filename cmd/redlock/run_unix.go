@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,8 +26,11 @@ func (c *runCmd) rules() supervise.Rules {
 }
 
 // supervise runs the command under the lock and returns how it ended.
-func (c *runCmd) supervise(ctx context.Context, started func(ago time.Duration)) (supervise.Report, error) {
-	report, err := supervise.Front(ctx, c, c.rules(), started)
+func (c *runCmd) supervise(
+	ctx context.Context, events *supervise.Events, started func(ago time.Duration),
+) (supervise.Report, error) {
+	open := func() (*supervise.Job, error) { return c.job(events) }
+	report, err := supervise.Front(ctx, c, c.rules(), open, started)
 	if err != nil || report.Code == 0 && report.Text == "" {
 		return report, err
 	}
@@ -63,23 +65,31 @@ func hold() (code int, isHolder bool) {
 
 // hold holds the lock while the command runs.
 func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error) {
+	events := supervise.NewEvents(os.Stderr, c.Name, c.JSON, c.Verbose)
+	defer events.Close()
+	job, err := c.job(events)
+	if err != nil {
+		return report, err
+	}
+	defer job.Close()
+	return supervise.Hold(link, job), nil
+}
+
+// job returns what a process does. It opens the nodes.
+func (c *runCmd) job(events *supervise.Events) (*supervise.Job, error) {
 	opts := []redlock.Option{redlock.TTL(c.TTL), redlock.WithClock(supervise.Clock{})}
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing())
 	}
 	cluster, err := c.open(c.guard(c.RestartGuard, max(c.TTL, c.AtLeast)), opts...)
 	if err != nil {
-		return report, err
+		return nil, err
 	}
-	defer func() { _ = cluster.Close() }() // nothing depends on it any more
-	events := supervise.NewEvents(os.Stderr, c.Name, c.JSON, c.Verbose)
-	defer events.Close()
 	rules := c.rules()
 	job := &supervise.Job{
 		Rules: rules, Locker: cluster.Locker, Names: append([]string{c.Name}, c.Also...),
-		Options: []redlock.LockOption{
-			redlock.RenewFor(cmp.Or(c.MaxHold, redlock.NoLimit)), redlock.Metadata(c.Metadata), redlock.Grace(rules.Grace()),
-		},
+		Close:    func() { _ = cluster.Close() }, // nothing depends on it any more
+		Options:  []redlock.LockOption{redlock.Metadata(c.Metadata), redlock.Grace(rules.Grace())},
 		NonBlock: c.Nonblock || c.Wait != nil && *c.Wait == 0,
 		AtLeast:  c.AtLeast,
 		MaxHold:  c.MaxHold,
@@ -98,7 +108,7 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 	if c.Wait != nil {
 		job.Wait = *c.Wait
 	}
-	return supervise.Hold(link, job), nil
+	return job, nil
 }
 
 // failed makes the report if the lock was not acquired. Who chooses the exit code for a lock that another holds needs no text for

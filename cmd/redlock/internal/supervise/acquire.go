@@ -4,8 +4,10 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -19,122 +21,158 @@ import (
 // noticeAfter is after how long a wait is announced.
 const noticeAfter = time.Second
 
-// attempt is one try to get the lock, which messages from the front may end.
-type attempt struct {
-	lock      held            // nil: it was not got
-	each      []*redlock.Lock // see holder
-	err       error
-	by        unix.Signal // the signal that ended it; SIGTSTP suspends
-	frontGone bool
+// taken is a lock that was taken.
+type taken struct {
+	lock held            // nil: there is none
+	each []*redlock.Lock // see holder
+}
+
+// await returns what a channel has. It stops waiting for it when a signal comes that ends a job, or stops it.
+func await[T any](f *front, from <-chan T) (got T, ok bool, by unix.Signal) {
+	for {
+		wake := time.NewTimer(f.rules.tick())
+		select {
+		case got, ok = <-from:
+			return got, ok, 0
+		case sig := <-f.signals:
+			f.seen[sig] = true
+			by = ends(sig.(unix.Signal))
+		case <-f.early:
+			f.early, by = nil, interruption(f.ctx)
+		case <-f.stops:
+			by = unix.SIGTSTP
+		case <-wake.C:
+		}
+		wake.Stop()
+		if f.reap(); by != 0 {
+			return got, false, by
+		}
+	}
+}
+
+// open gets the job. A report means that a signal has come before.
+func (f *front) open(open func() (*Job, error)) (*Report, error) {
+	opened := make(chan error, 1)
+	var job *Job
+	go func() {
+		var err error
+		job, err = open()
+		opened <- err
+	}()
+	for {
+		err, ok, by := await(f, opened)
+		if by == unix.SIGTSTP {
+			by = f.suspend()
+		}
+		switch {
+		case by != 0:
+			return &Report{Code: 128 + int(by)}, nil
+		case ok:
+			f.job = job
+			return nil, err
+		}
+	}
 }
 
 // acquire takes the lock, or returns the report. A job that is stopped while it waits does not take the lock: it waits again when
 // it is continued.
-func (h *holder) acquire() *Report {
+func (f *front) acquire() *Report {
 	ctx := context.Background()
-	if h.Wait > 0 {
+	if f.job.Wait > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, h.Wait)
+		ctx, cancel = context.WithTimeout(ctx, f.job.Wait)
 		defer cancel()
 	}
-	notice := time.NewTimer(noticeAfter)
-	defer notice.Stop()
-	h.Events.say(event{Event: "waiting"}, fmt.Sprintf("acquiring the lock %q", h.Names[0]))
+	ctx, cancel := context.WithCancelCause(ctx)
+	announced := make(chan struct{})
+	go func() {
+		defer close(announced)
+		if within := f.job.announceLater(ctx); within != nil {
+			cancel(within)
+		}
+	}()
+	defer func() {
+		cancel(nil)
+		<-announced
+	}()
+	f.job.Events.say(event{Event: "waiting"}, fmt.Sprintf("acquiring the lock %q", f.job.Names[0]))
 	for {
-		a := h.attempt(ctx, notice.C)
-		if a.lock != nil && (a.by != 0 || a.frontGone) {
-			_ = a.lock.Unlock(ctx) // it ends by itself if that fails
+		t, by, err := f.attempt(ctx)
+		if t.lock != nil && by != 0 {
+			_ = t.lock.Unlock(context.Background()) // it ends by itself if that fails
+		}
+		if by == unix.SIGTSTP {
+			if by = f.suspend(); by == 0 {
+				continue
+			}
 		}
 		switch {
-		case a.frontGone:
-			return &Report{Code: 128 + int(unix.SIGKILL)} // which nobody reads
-		case a.by == unix.SIGTSTP:
-			if failed := h.suspend(); failed != nil {
-				return failed
-			}
-		case a.by != 0:
-			return &Report{Code: 128 + int(a.by)}
-		case a.err != nil:
-			failed := h.Failed(a.err)
+		case by != 0:
+			return &Report{Code: 128 + int(by)}
+		case err != nil:
+			failed := f.job.Failed(err)
 			return &failed
-		default:
-			h.lock, h.each, h.acquired = a.lock, a.each, h.clock.Now()
-			if h.MaxHold > 0 {
-				h.course.latest = h.acquired.Add(h.MaxHold)
-			}
-			h.course.renewed(h.clock.Now().Add(h.validity()))
-			h.link.board.setDeadline(h.course.deadline)
-			valid, fence := h.validity().Truncate(time.Millisecond), a.each[0].Fence()
-			text := fmt.Sprintf("acquired the lock, valid for %s", valid)
-			if fence > 0 {
-				text += fmt.Sprintf(", fencing token %d", fence)
-			}
-			h.Events.say(event{Event: "acquired", Token: string(a.each[0].Token()), Fence: fence, Validity: milliseconds(valid)}, text)
-			return nil
 		}
+		f.taken, f.acquired = t, f.clock.Now()
+		f.job.sayAcquired(t)
+		return nil
 	}
 }
 
-func (h *holder) attempt(ctx context.Context, notice <-chan time.Time) (a attempt) {
-	ctx, cancel := context.WithCancel(ctx)
+// sayAcquired says which lock was taken.
+func (j *Job) sayAcquired(t taken) {
+	valid, fence := (t.lock.Remaining() + j.Grace()).Truncate(time.Millisecond), t.each[0].Fence()
+	text := fmt.Sprintf("acquired the lock, valid for %s", valid)
+	if fence > 0 {
+		text += fmt.Sprintf(", fencing token %d", fence)
+	}
+	j.Events.say(event{Event: "acquired", Token: string(t.each[0].Token()), Fence: fence, Validity: milliseconds(valid)}, text)
+}
+
+// attempt is one try to get the lock, which a signal may end.
+func (f *front) attempt(ctx context.Context) (t taken, by unix.Signal, err error) {
+	trying, cancel := context.WithCancel(ctx)
 	defer cancel()
-	done, within := make(chan struct{}), make(chan string, 1)
+	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		a.take(ctx, h.Job)
+		t, err = f.job.take(trying)
 	}()
-	for waiting := true; waiting; {
-		select {
-		case <-done:
-			waiting = false
-		case m, ok := <-h.link.messages:
-			a.frontGone = !ok
-			h.resumes = max(h.resumes, m.Continue)
-			if a.by = ends(m.Signal); a.by != 0 || a.frontGone {
-				cancel()
-				<-done
-				waiting = false
-			}
-		case <-notice:
-			if !h.NonBlock {
-				go h.announce(ctx, within)
-			}
-		case name := <-within:
-			cancel()
-			<-done
-			waiting = false
-			if a.lock == nil {
-				a.err = fmt.Errorf("the lock %q is %w", name, ErrWithin)
-			}
-		}
+	if _, _, by = await(f, done); by != 0 {
+		cancel()
+		<-done
 	}
-	return a
+	if within := context.Cause(ctx); err != nil && errors.Is(within, ErrWithin) {
+		err = within
+	}
+	return t, by, err
 }
 
 // take takes the lock, or the locks if there are several names.
-func (a *attempt) take(ctx context.Context, j *Job) {
+func (j *Job) take(ctx context.Context) (t taken, err error) {
 	var lock *redlock.Lock
 	var locks *redlock.Locks
 	switch name := j.Names[0]; {
 	case len(j.Names) > 1 && j.NonBlock:
-		locks, a.err = contest.TryLockAll(ctx, j.Locker, j.Names, j.Options...)
+		locks, err = contest.TryLockAll(ctx, j.Locker, j.Names, j.Options...)
 	case len(j.Names) > 1:
-		locks, a.err = j.Locker.LockAll(ctx, j.Names, j.Options...)
+		locks, err = j.Locker.LockAll(ctx, j.Names, j.Options...)
 	case j.NonBlock:
-		lock, a.err = contest.TryLock(ctx, j.Locker, name, j.Options...)
+		lock, err = contest.TryLock(ctx, j.Locker, name, j.Options...)
 	default:
-		lock, a.err = j.Locker.Lock(ctx, name, j.Options...)
+		lock, err = j.Locker.Lock(ctx, name, j.Options...)
 	}
 	switch {
-	case a.err != nil:
+	case err != nil:
 	case lock != nil:
-		a.lock, a.each = lock, []*redlock.Lock{lock}
+		t = taken{lock, []*redlock.Lock{lock}}
 	default:
-		a.lock = locks
+		t.lock = locks
 		for _, name := range j.Names {
-			a.each = append(a.each, locks.Get(name))
+			t.each = append(t.each, locks.Get(name))
 		}
 	}
+	return t, err
 }
 
 // ends returns a signal if it ends a wait, and 0 otherwise.
@@ -146,19 +184,19 @@ func ends(sig unix.Signal) unix.Signal {
 	return 0
 }
 
-// suspend returns when the job is continued, with a report if that is not to be.
-func (h *holder) suspend() *Report {
-	h.link.send(message{Stopped: unix.SIGTSTP, After: h.resumes})
-	for m := range h.link.messages {
-		if m.Continue > 0 {
-			h.resumes = m.Continue
-			return nil
-		}
-		if by := ends(m.Signal); by != 0 && by != unix.SIGTSTP {
-			return &Report{Code: 128 + int(by)}
+// suspend returns when the job is continued, or with the signal that ends it.
+func (f *front) suspend() (by unix.Signal) {
+	for halted := f.halt(unix.SIGTSTP); !halted; { // SIGCONT may come all the same
+		switch _, _, by = await(f, f.resumed); by {
+		case 0:
+			halted = true
+		case unix.SIGTSTP:
+		default:
+			return by
 		}
 	}
-	return &Report{Code: 128 + int(unix.SIGKILL)}
+	f.resume()
+	return 0
 }
 
 // isAround reports whether a holder is the outer one of this process, which is still waited for then.
@@ -166,26 +204,35 @@ func isAround(holder redlock.Holder) bool {
 	return holder.Token != "" && string(holder.Token) == os.Getenv("REDLOCK_TOKEN")
 }
 
-// announce says who holds the lock. If that is the outer redlock run of this one, within gets the name.
-func (h *holder) announce(ctx context.Context, within chan<- string) {
-	name := h.Names[0]
-	state, err := h.Locker.Inspect(ctx, name)
-	for i := 1; i < len(h.Names) && err == nil && state.Verdict != redlock.VerdictHeld; i++ {
-		name = h.Names[i]
-		state, err = h.Locker.Inspect(ctx, name)
+// announceLater says who holds the lock if the wait lasts. It returns the error if that is the outer redlock run of this one.
+func (j *Job) announceLater(ctx context.Context) (within error) {
+	notice := time.NewTimer(noticeAfter)
+	defer notice.Stop()
+	select {
+	case <-notice.C:
+	case <-ctx.Done():
+	}
+	if j.NonBlock || ctx.Err() != nil {
+		return nil
+	}
+	debug.FreeOSMemory() // what the command line took: many may wait, for long
+	name := j.Names[0]
+	state, err := j.Locker.Inspect(ctx, name)
+	for i := 1; i < len(j.Names) && err == nil && state.Verdict != redlock.VerdictHeld; i++ {
+		name = j.Names[i]
+		state, err = j.Locker.Inspect(ctx, name)
 	}
 	if ctx.Err() != nil {
-		return
+		return nil
 	}
-	blocked, text := event{Event: "blocked", Lock: h.among(name)}, fmt.Sprintf("waiting for the lock %q", name)
+	blocked, text := event{Event: "blocked", Lock: j.among(name)}, fmt.Sprintf("waiting for the lock %q", name)
 	if err != nil {
 		blocked.Error = display.Error(err)
-		h.Events.warn(blocked, text+": "+blocked.Error)
-		return
+		j.Events.warn(blocked, text+": "+blocked.Error)
+		return nil
 	}
 	if state.Kind != redlock.KindSlot && slices.ContainsFunc(state.Holders, isAround) {
-		within <- name
-		return
+		return fmt.Errorf("the lock %q is %w", name, ErrWithin)
 	}
 	if n := len(state.Holders); n > 0 {
 		if last := state.Holders[n-1]; last.TTL != redlock.NoLimit {
@@ -196,5 +243,6 @@ func (h *holder) announce(ctx context.Context, within chan<- string) {
 	if blocked.Holder != "" {
 		text += fmt.Sprintf(", which is held by %q", blocked.Holder)
 	}
-	h.Events.warn(blocked, text)
+	j.Events.warn(blocked, text)
+	return nil
 }

@@ -37,17 +37,30 @@ const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 type Events struct {
 	name          string
 	json, verbose bool
-	lines         chan string
+	lines         chan line
 	done          chan struct{}
 }
 
+// line is what is printed next, or nothing.
+type line struct {
+	text    string
+	printed chan struct{} // closed when all before it is printed, if somebody waits for that
+}
+
+// flushTime is how long flush waits at most.
+const flushTime = 100 * time.Millisecond
+
 // NewEvents prints events about the lock of a name: as JSON, or as text; without verbose only warnings.
 func NewEvents(w io.Writer, name string, json, verbose bool) *Events {
-	e := &Events{name, json, verbose, make(chan string, 64), make(chan struct{})}
+	e := &Events{name, json, verbose, make(chan line, 64), make(chan struct{})}
 	go func() {
 		defer close(e.done)
-		for line := range e.lines {
-			_, _ = io.WriteString(w, line) // nobody to tell
+		for l := range e.lines {
+			if l.printed != nil {
+				close(l.printed)
+				continue
+			}
+			_, _ = io.WriteString(w, l.text) // nobody to tell
 		}
 	}()
 	return e
@@ -62,6 +75,20 @@ func (e *Events) Close() {
 	}
 }
 
+// flush returns when all events are printed, or soon if nobody reads them. Those of another process then come behind them.
+func (e *Events) flush() {
+	printed := make(chan struct{})
+	select {
+	case e.lines <- line{printed: printed}:
+	default:
+		return
+	}
+	select {
+	case <-printed:
+	case <-time.After(flushTime):
+	}
+}
+
 // say prints an event with --verbose or --json.
 func (e *Events) say(what event, text string) {
 	if e.json || e.verbose {
@@ -73,15 +100,15 @@ func (e *Events) say(what event, text string) {
 // without text is printed as JSON only.
 func (e *Events) warn(what event, text string) {
 	what.Name, what.Time = e.name, time.Now().UTC().Format(timeFormat)
-	line := "redlock: " + strings.ReplaceAll(text, "\n", "\nredlock: ")
+	printed := "redlock: " + strings.ReplaceAll(text, "\n", "\nredlock: ")
 	if e.json {
 		object, _ := json.Marshal(what) // text and numbers always succeed
-		line = string(object)
+		printed = string(object)
 	} else if text == "" {
 		return
 	}
 	select {
-	case e.lines <- line + "\n":
+	case e.lines <- line{text: printed + "\n"}:
 	default:
 	}
 }

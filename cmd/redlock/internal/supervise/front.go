@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,31 +26,37 @@ const patience = time.Second
 
 // front is the process that was started.
 type front struct {
-	rules   Rules
-	started func(ago time.Duration) // see Front; nil after the call
-	link    *Link
-	clock   Clock
-	holder  int              // process ID
-	others  []process        // children that it had before: the shell's whose process it has become
-	ended   *unix.WaitStatus // of the holder; nil while it is not reaped
-	tty     *terminal
-	signals chan os.Signal     // forwarded
-	stops   chan os.Signal     // SIGTSTP, for a command that is not in the foreground
-	resumed chan os.Signal     // SIGCONT
-	resumes int                // messages about them
-	seen    map[os.Signal]bool // that signals has had
+	ctx      context.Context // see Front
+	early    <-chan struct{} // its end; nil when that was noticed
+	rules    Rules
+	job      *Job
+	taken                            // the lock, until the holder has it
+	acquired time.Time               // when it got it
+	started  func(ago time.Duration) // see Front; nil after the call
+	link     *Link
+	clock    Clock
+	holder   int              // process ID
+	others   []process        // children that it had before: the shell's whose process it has become
+	ended    *unix.WaitStatus // of the holder; nil while it is not reaped
+	tty      *terminal
+	signals  chan os.Signal     // forwarded
+	stops    chan os.Signal     // SIGTSTP, for a command that is not in the foreground
+	resumed  chan os.Signal     // SIGCONT
+	resumes  int                // messages about them
+	seen     map[os.Signal]bool // that signals has had
 }
 
-// Front starts the holder, tells it what to do, and returns its report when the command has ended. The end of ctx is that of the
-// tool's signals that came before Front was there to receive them; no command is started then. Unless the command ends within a second,
-// started is called once while it runs, with how long ago it was started. It must not block: the deadline has to be watched.
-func Front(ctx context.Context, setup any, rules Rules, started func(ago time.Duration)) (Report, error) {
+// Front takes the lock, starts the holder, gives it the lock and tells it what to do. It returns the report when the command has ended.
+// The end of ctx is that of the tool's signals that came before Front was there to receive them; no command is started then. Unless the
+// command ends within a second, started is called once while it runs, with how long ago it was started. It must not block: the deadline
+// has to be watched.
+func Front(ctx context.Context, setup any, rules Rules, open func() (*Job, error), started func(ago time.Duration)) (Report, error) {
 	text, err := json.Marshal(setup)
 	if err != nil {
 		return Report{}, err
 	}
 	f := &front{
-		rules: rules, started: started, tty: openTerminal(),
+		ctx: ctx, early: ctx.Done(), rules: rules, started: started, tty: openTerminal(),
 		signals: make(chan os.Signal, 64), stops: make(chan os.Signal, 1), resumed: make(chan os.Signal, 1),
 		seen: map[os.Signal]bool{},
 	}
@@ -61,18 +68,28 @@ func Front(ctx context.Context, setup any, rules Rules, started func(ago time.Du
 	signal.Notify(f.stops, unix.SIGTSTP)
 	signal.Notify(f.resumed, unix.SIGCONT)
 	signal.Ignore(unix.SIGTTOU) // for terminal.pass
-	if !reap(func(int, unix.WaitStatus) {}) {
-		f.others, _ = below(os.Getpid(), nil)
-	}
-	adoptOrphans()
 	if by := interruption(ctx); by != 0 {
 		return Report{Code: 128 + int(by)}, nil
 	}
-	if err := f.start(); err != nil {
-		return Report{}, fmt.Errorf("a second process could not be started: %w", err)
+	report, err := f.run(open, text)
+	if f.job != nil {
+		f.unlock() // unless the holder has got it
 	}
-	_ = f.link.put(message{Setup: text}) // if it fails, the holder is gone, and watch sees that
-	report := f.watch(ctx)
+	return report, err
+}
+
+// run does what Front does, except for a lock that is left.
+func (f *front) run(open func() (*Job, error), setup json.RawMessage) (report Report, err error) {
+	for _, step := range []func() (*Report, error){
+		func() (*Report, error) { return f.open(open) },
+		func() (*Report, error) { return f.acquire(), nil },
+		func() (*Report, error) { return f.handOver(setup) },
+	} {
+		if failed, err := step(); failed != nil || err != nil {
+			return *cmp.Or(failed, &report), err
+		}
+	}
+	report = f.watch()
 	if at := f.link.board.started(); !at.IsZero() {
 		report.Started, report.Ran = true, f.clock.Now().Sub(at)
 	}
@@ -81,6 +98,10 @@ func Front(ctx context.Context, setup any, rules Rules, started func(ago time.Du
 
 // start starts the holder. It inherits all files of this process.
 func (f *front) start() error {
+	if !reap(func(int, unix.WaitStatus) {}) {
+		f.others, _ = below(os.Getpid(), nil)
+	}
+	adoptOrphans()
 	path, err := os.Executable()
 	if err != nil {
 		return err
@@ -105,16 +126,15 @@ func (f *front) start() error {
 }
 
 // watch passes signals on until the holder reports. If it cannot any more, watch ends the command in its place.
-func (f *front) watch(ctx context.Context) Report {
-	early := ctx.Done()
+func (f *front) watch() Report {
 	for {
 		wake := time.NewTimer(f.pause(f.rules.tick()))
 		select {
 		case sig := <-f.signals:
 			f.receive(sig)
-		case <-early:
-			early = nil
-			f.catchUp(ctx)
+		case <-f.early:
+			f.early = nil
+			f.catchUp()
 		case sig := <-f.stops:
 			f.forward(sig)
 		case <-f.resumed:
@@ -127,12 +147,14 @@ func (f *front) watch(ctx context.Context) Report {
 				}
 				text := "the process that held the lock was killed, and with it the command; the lock ends at its TTL"
 				if f.link.board.group() == 0 && f.link.board.started().IsZero() {
-					text = "the process that takes the lock was killed before it started the command; if it had the lock, that ends at its TTL"
+					text = killedEarly
 				}
 				return Report{Code: CodeInternal, Text: text}
 			case m.Report != nil:
 				f.await()
 				return *m.Report
+			case m.Attached:
+				f.detach()
 			case m.Stopped != 0 && m.After == f.resumes: // otherwise it has been continued since
 				f.stop(m.Stopped)
 			}
@@ -181,7 +203,7 @@ func (f *front) await() unix.WaitStatus {
 
 // latest is when the holder must have ended the command, or renewed the lock; zero means never.
 func (f *front) latest() (at time.Time) {
-	if !f.link.board.running() || f.rules.OnLost == OnLostWarn {
+	if f.link == nil || !f.link.board.running() || f.rules.OnLost == OnLostWarn {
 		return time.Time{}
 	}
 	return f.link.board.deadline().Add(-f.rules.Margin() / 2)
@@ -262,8 +284,15 @@ func (f *front) endGroup() (holder unix.WaitStatus) {
 // stop stops this process because the command has stopped, and tells the holder when it is continued. Without a terminal there is
 // no shell that would continue it.
 func (f *front) stop(sig unix.Signal) {
+	if f.halt(sig) {
+		f.carryOn()
+	}
+}
+
+// halt stops this process, and returns when it is continued. It reports whether there is a terminal, and so somebody who continues it.
+func (f *front) halt(sig unix.Signal) bool {
 	if f.tty == nil {
-		return
+		return false
 	}
 	drop(f.resumed) // a SIGCONT from before the stop is void
 	needsTTY := sig == unix.SIGTTIN || sig == unix.SIGTTOU
@@ -275,7 +304,7 @@ func (f *front) stop(sig unix.Signal) {
 	default:
 		stopGroup(f.awaitResume)
 	}
-	f.carryOn()
+	return true
 }
 
 // awaitResume returns when this process has been stopped and continued, or soon if it was not stopped because nobody would continue it.
@@ -286,12 +315,16 @@ func (f *front) awaitResume() {
 	}
 }
 
-// carryOn has the holder continue the command. A SIGTSTP from before the SIGCONT is void, as in the kernel; Go's runtime may deliver
-// both a moment later.
-func (f *front) carryOn() {
+// resume forgets a SIGTSTP from before the SIGCONT, which is void, as in the kernel. Go's runtime may deliver both a moment later.
+func (f *front) resume() {
 	<-time.After(10 * time.Millisecond)
 	drop(f.stops)
 	drop(f.resumed)
+}
+
+// carryOn has the holder continue the command.
+func (f *front) carryOn() {
+	f.resume()
 	f.resumes++
 	f.link.send(message{Continue: f.resumes})
 }
@@ -303,8 +336,8 @@ func (f *front) receive(sig os.Signal) {
 }
 
 // catchUp passes on the signal that has ended the context, unless signals has had it too.
-func (f *front) catchUp(ctx context.Context) {
-	early := interruption(ctx)
+func (f *front) catchUp() {
+	early := interruption(f.ctx)
 	if early == 0 {
 		return
 	}

@@ -18,12 +18,13 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// Job is what the holder does.
+// Job is what the two processes do. Each has one of its own.
 type Job struct {
 	Rules
-	Locker  *redlock.Locker // on a [Clock]
-	Names   []string        // of the locks, which are taken together; what is said is about the first
-	Options []redlock.LockOption
+	Locker  *redlock.Locker      // on a [Clock]
+	Close   func()               // closes it
+	Names   []string             // of the locks, which are taken together; what is said is about the first
+	Options []redlock.LockOption // with which they are taken
 
 	NonBlock bool          // do not wait for the lock
 	Wait     time.Duration // how long to wait for it; 0 means for ever
@@ -74,7 +75,7 @@ type holder struct {
 	wantTTY bool // the command is in the foreground whenever the job is
 }
 
-// Hold takes the lock, runs the command and releases the lock. The caller ends the process with what Hold returns.
+// Hold takes over the lock, runs the command and releases the lock. The caller ends the process with what Hold returns.
 func Hold(link *Link, job *Job) Report {
 	runtime.LockOSThread() // and never unlocked: on Linux the kernel kills the command when this thread ends
 	h := &holder{
@@ -98,7 +99,7 @@ func Hold(link *Link, job *Job) Report {
 }
 
 func (h *holder) run() Report {
-	if failed := h.acquire(); failed != nil {
+	if failed := h.attach(); failed != nil {
 		return *failed
 	}
 	checked := make(chan struct{})
@@ -204,8 +205,8 @@ func (h *holder) nameIn(err error) string {
 }
 
 // among returns the name of a lock for an event if there are several.
-func (h *holder) among(name string) string {
-	if len(h.Names) == 1 {
+func (j *Job) among(name string) string {
+	if len(j.Names) == 1 {
 		return ""
 	}
 	return name

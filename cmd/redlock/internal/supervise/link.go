@@ -26,6 +26,9 @@ const linkEnv = "REDLOCK_HOLDER_FILES"
 // message is what the two processes tell each other: a line of JSON each.
 type message struct {
 	Setup    json.RawMessage `json:",omitempty"` // from the front, first: what to do
+	Ready    bool            `json:",omitempty"` // from the holder, first: it can take over the lock
+	Given    *given          `json:",omitempty"` // from the front, once: the lock
+	Attached bool            `json:",omitempty"` // from the holder: it has the lock
 	Signal   unix.Signal     `json:",omitempty"` // from the front: for the command
 	Continue int             `json:",omitempty"` // from the front: the job was stopped and goes on; for the how many-th time
 	Stopped  unix.Signal     `json:",omitempty"` // from the holder: the command has stopped
@@ -42,6 +45,12 @@ func (m message) kind() int {
 		return -2
 	case m.Report != nil:
 		return -3
+	case m.Ready:
+		return -4
+	case m.Given != nil:
+		return -5
+	case m.Attached:
+		return -6
 	}
 	return int(m.Signal)
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // disregarded are the signals that mean the front if they are sent to the holder. They are caught and not ignored, because the
@@ -66,8 +67,8 @@ func (h *holder) start() *Report {
 
 // enter has the stage become the command. From before its look at the clock on, the front would end it in time.
 func (h *holder) enter(s *stage) *Report {
-	if h.lock.Err() != nil {
-		return &Report{Code: CodeLost, Lost: true, Text: "the lock was acquired too late: too little of its validity was left to start the command"}
+	if err := h.lock.Err(); err != nil {
+		return lostEarly(errors.Is(err, redlock.ErrExpired))
 	}
 	entered := make(chan error, 1)
 	go func() { entered <- s.enter() }()
