@@ -69,8 +69,8 @@ var manSections = []struct{ name, text string }{
 another can have the lock: TERM, and KILL after --kill-after. With --on-lost=kill there is no TERM. With --on-lost=warn the command goes on,
 and may run beside the next holder. The exit code is 79 in each case.
 
-"redlock run" is two processes. If one is killed, the other ends the command. If both are killed together, the rest of the command's group
-may outlive the lock.`},
+"redlock run" is one process while it waits, and two with the lock. If one is killed, the other ends the command. If both are killed
+together, the rest of the command's group may outlive the lock.`},
 
 	{"SIGNALS", `"redlock run" passes INT, TERM, HUP, QUIT and WINCH on to the process group of the command, and USR1 and USR2 to the command
 alone. It waits until the command has ended, without a KILL. While it waits for the lock, INT, TERM, HUP and QUIT end it. TSTP stops the
