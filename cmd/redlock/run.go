@@ -47,7 +47,7 @@ type runCmd struct {
 	Shared       bool                  `help:"Others with --shared run beside it."`
 	Slots        *int                  `placeholder:"N" help:"Slot: at most N with --slots run at a time."`
 	Fencing      bool                  `help:"Number the holders: $$REDLOCK_FENCE."`
-	Metadata     string                `placeholder:"TEXT" help:"Shown to others (default: host and process)."`
+	Metadata     string                `placeholder:"TEXT" help:"Shown to others (default: what runs where)."`
 	RestartGuard time.Duration         `placeholder:"TIME" help:"Servers so new grant no lock (default: off)."`
 	MetricsDir   string                `placeholder:"DIR" help:"Write metrics there, for node_exporter."`
 	ExpectEvery  *time.Duration        `placeholder:"TIME" help:"How often it should succeed, for the alerts."`
@@ -108,8 +108,7 @@ func (c *runCmd) run(
 		c.Program = append(c.Program, []byte(word))
 	}
 	if c.Metadata == "" {
-		host, _ := os.Hostname() // "" is fine
-		c.Metadata = strings.ReplaceAll(fmt.Sprintf("%s pid %d", cmp.Or(host, "unknown host"), os.Getpid()), "|", "_")
+		c.Metadata = c.holder(time.Now())
 	}
 	return c.supervise(ctx, events, started)
 }
