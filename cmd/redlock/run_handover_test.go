@@ -305,3 +305,44 @@ func TestRun_ExtendsTheLockIfTheHandOverTakesLong(t *testing.T) {
 	require.NoError(t, err)
 	assert.GreaterOrEqual(t, deadline, before+5)
 }
+
+// While it waits, its file may change.
+func TestRun_StartsItselfWhateverHasBecomeOfItsFile(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(t *testing.T, path string)
+		code   int
+		says   string
+	}{
+		"nothing": {func(*testing.T, string) {}, 0, "exit"},
+		"another version is there": {func(t *testing.T, path string) {
+			require.NoError(t, os.WriteFile(path+".new", []byte("#!/bin/sh\necho another"), 0o755))
+			require.NoError(t, os.Rename(path+".new", path))
+		}, 0, "exit"},
+		"it was removed": {func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) }, 0, "exit"},
+		"it cannot be started": {
+			func(t *testing.T, path string) { require.NoError(t, os.Chmod(path, 0o600)) },
+			exitInternal, "a second process could not be started",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := testredis.Real(t, 3)
+			program, err := os.ReadFile(os.Args[0])
+			require.NoError(t, err)
+			path := filepath.Join(t.TempDir(), "redlock")
+			require.NoError(t, os.WriteFile(path, program, 0o755))
+			first := holding(t, servers)
+			cmd := toolCommand(servers, "run", "--json", "job", "echo", "ran")
+			cmd.Path = path
+			p := start(t, cmd)
+			p.event("waiting")
+			test.change(t, path)
+			first.endsWith(0)
+			assert.Equal(t, test.code, p.code())
+			p.complains(test.says)
+			assert.Equal(t, test.code == 0, len(p.lines["out"]) == 1 && p.lines["out"][0] == "ran", p.lines["out"])
+			requireFree(t, servers, "job")
+		})
+	}
+}

@@ -102,7 +102,7 @@ func (f *front) start() error {
 		f.others, _ = below(os.Getpid(), nil)
 	}
 	adoptOrphans()
-	path, err := os.Executable()
+	path, err := sameProgram()
 	if err != nil {
 		return err
 	}

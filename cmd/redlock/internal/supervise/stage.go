@@ -24,6 +24,23 @@ type stage struct {
 	gate int // a socket: a byte to the stage lets it go; the number of the error comes back, or nothing
 }
 
+// sameProgram is ownProgram, by the name under which processes are listed if that still is this program.
+func sameProgram() (string, error) {
+	own, err := ownProgram()
+	if err != nil {
+		return "", err
+	}
+	name, err := os.Executable()
+	if err != nil {
+		return own, nil //nolint:nilerr // it has no name any more
+	}
+	named, failed := os.Stat(name)
+	if this, err := os.Stat(own); err != nil || failed != nil || !os.SameFile(named, this) {
+		return own, nil
+	}
+	return name, nil
+}
+
 // newStage starts a stage in a process group of its own, with the files and the signals that this process was started with.
 func newStage(path string, args, env []string) (*stage, error) {
 	self, err := ownProgram()
