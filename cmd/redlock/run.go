@@ -19,6 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/jobmetrics"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -61,6 +62,7 @@ type runCmd struct {
 
 	Flags   commandLine   `kong:"-"` // the command line without the command
 	TTL     time.Duration `kong:"-"`
+	Owner   token.Self    `kong:"-"` // of the lock: both processes act for it
 	Program [][]byte      `kong:"-"` // the path of the command, its name and its arguments, which need not be text
 }
 
@@ -110,6 +112,7 @@ func (c *runCmd) run(
 	if c.Metadata == "" {
 		c.Metadata = c.holder(time.Now())
 	}
+	c.Owner = token.Self(token.NewOwner())
 	return c.supervise(ctx, events, started)
 }
 

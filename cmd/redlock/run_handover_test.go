@@ -11,11 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -129,6 +132,21 @@ func TestRun_TheLockThatIsHandedOverIsTheOneThatWasTaken(t *testing.T) {
 			requireFree(t, servers, "other")
 		})
 	}
+}
+
+// Processes that wait for the lock send messages to the owner of its token.
+func TestRun_ListensAsTheOwnerOfTheLock(t *testing.T) {
+	servers := three(t)
+	p := runTool(t, servers, "--ttl=1h", "job", "cat")
+	owner := token.Owner(p.event("acquired").Token)
+	p.event("started")
+	for _, s := range servers {
+		eventually(t, func() bool {
+			count, err := redis.Values(s.Do("PUBSUB", "NUMSUB", form.OwnerChannel(owner)))
+			return err == nil && count[1] == int64(1)
+		}, "no process listens")
+	}
+	p.endsWith(0)
 }
 
 // holdersOf returns the holders of the locks, without times.

@@ -77,7 +77,7 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 
 // job returns what a process does. It opens the nodes.
 func (c *runCmd) job(events *supervise.Events) (*supervise.Job, error) {
-	opts := []redlock.Option{redlock.TTL(c.TTL), redlock.WithClock(supervise.Clock{})}
+	opts := []redlock.Option{c.Owner, redlock.TTL(c.TTL), redlock.WithClock(supervise.Clock{})}
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing())
 	}
