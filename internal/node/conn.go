@@ -40,7 +40,11 @@ type conn struct {
 	refused  bool            // the last CLIENT TRACKING was refused
 	overdue  bool            // an answer was overdue for so long that the connection was cut
 	endLook  func()          // ends the look that is under way; nil if there is none
-	channels map[string]bool // the channels that the node subscribes to; true if the server has confirmed it
+	channels map[string]bool // the channels that listeners want; true if the server has confirmed the subscription
+
+	attends    map[string]attendance // the channels that the node attends, or is about to leave
+	barred     []string              // the commands about these channels that the server has refused since the last test
+	unattended bool                  // a request about such a channel was not sent; it is repeated after a reply
 
 	// These belong to the goroutine that reads.
 	answers []answer // answers that were not handed out yet

@@ -46,6 +46,8 @@ func (n *Node) expire() {
 		if !now.Before(n.pingAt) {
 			n.pingAt = now.Add(pingEvery)
 			n.trackLocked(now)
+			c.barred = nil
+			n.attendAllLocked(now)
 			if n.pipeline.Idle() {
 				n.sendLocked(now, ping.pending("", "PING"))
 			}

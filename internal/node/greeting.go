@@ -31,7 +31,7 @@ func (n *Node) connect(last *conn) (*conn, error) {
 		if err != nil {
 			idle = 0
 		} else {
-			c := &conn{transport: t, tag: n.server().Tag, channels: map[string]bool{}}
+			c := &conn{transport: t, tag: n.server().Tag, channels: map[string]bool{}, attends: map[string]attendance{}}
 			err = n.greet(ctx, c, login, last)
 			if idle > 0 && n.left != "" && c.server.Process == n.left {
 				err = errFormer

@@ -15,7 +15,7 @@
 //   - loop.go: connects again and again, and writes; batch.go puts commands together
 //   - greeting.go, stamp.go: the first commands on a connection, and the stamp of the server
 //   - conn.go: reads the answers
-//   - tracking.go: the pushes of the server
+//   - tracking.go, attend.go: the pushes of the server, and channels without messages
 //   - deadline.go, health.go: timeouts, and what a node reports of itself
 //   - look.go: finds out whether the name leads to another server by now
 //   - redigo.go, errors.go: a connection of a wrapped pool, and the errors of connections
@@ -104,6 +104,8 @@ type Node struct {
 	pingAt    time.Time   // when the connection is checked next
 	stampAt   time.Time   // when an unstamped server is asked for its identity and stamp next
 	listeners []*listening
+	attended  map[string]int // how often Attend was called for a channel, less Leave
+	attending int            // how many requests about these channels are under way
 	reports   map[Reporter]int
 	health    health
 	postponed []wire.Op[pending] // clean-up that a cluster did not carry out while it was changing
@@ -144,8 +146,11 @@ func (c pending) op() wire.Op[pending] { return wire.Op[pending]{Item: c, Comman
 func (n *Node) unlock() {
 	notices := n.pipeline.Notices()
 	for i := range notices {
-		if e := &notices[i]; e.Answer == quorum.Unsent &&
-			(e.Item.own == tracking || e.Item.own == subscription) && n.conn != nil {
+		e := &notices[i]
+		switch own := e.Item.own; {
+		case own == attending:
+			n.attendEndedLocked(e.Item.cmd.Key, e.Answer)
+		case (own == tracking || own == subscription) && e.Answer == quorum.Unsent && n.conn != nil:
 			n.conn.unasked = true
 		}
 	}
@@ -244,6 +249,9 @@ func (n *Node) answered(c *conn, v *wire.Value) error {
 	if c.unasked && c == n.conn {
 		n.trackLocked(time.Now())
 	}
+	if c.unattended && n.attending == 0 && c == n.conn {
+		n.attendAllLocked(time.Now())
+	}
 	var listeners []*listening // the listeners of changes that the server does not push, see startTracking
 	if c.tracking {
 		listeners = n.listeners
@@ -331,6 +339,8 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 			n.identifiedLocked(c, &a)
 		case stamping:
 			n.stampedLocked(c, &a)
+		case attending:
+			n.attendAnsweredLocked(c, &a)
 		}
 		a.with.Tracked = a.tracked &&
 			(a.with.Answer == quorum.Yes || a.with.Answer == quorum.No || a.with.Answer == quorum.Recreated)
@@ -382,7 +392,8 @@ const (
 	callers own = iota // the command of a caller, not the node's own
 	ping
 	tracking
-	subscription // SUBSCRIBE or UNSUBSCRIBE
+	subscription // SUBSCRIBE or UNSUBSCRIBE of the channel of a listener
+	attending    // SUBSCRIBE or UNSUBSCRIBE of another channel
 	identity
 	stamping
 )

@@ -114,14 +114,20 @@ func TestSlot_TheChannelBeginsWithTheTag(t *testing.T) {
 	requireTagged(t, func(r *recording, n *node.Node) {
 		l := listen(n, "channel")
 		l.await(t, "0 active")
-		sent := func(name string) func() bool {
-			return func() bool {
-				return slices.ContainsFunc(r.messages(), func(words []string) bool { return words[0] == name })
-			}
+		requireSent := func(words ...string) {
+			require.Eventually(t, func() bool {
+				return slices.ContainsFunc(r.messages(), func(sent []string) bool {
+					return sent[0] == words[0] && strings.HasSuffix(sent[1], words[1])
+				})
+			}, bound, tick)
 		}
-		require.Eventually(t, sent("SUBSCRIBE"), bound, tick)
+		requireSent("SUBSCRIBE", "channel")
+		attend(t, n, "beside")
+		requireSent("SUBSCRIBE", "beside")
+		n.Leave("beside")
+		requireSent("UNSUBSCRIBE", "beside")
 		n.Unlisten(l)
-		require.Eventually(t, sent("UNSUBSCRIBE"), bound, tick)
+		requireSent("UNSUBSCRIBE", "channel")
 		requireYes(t, n, newExtend("key", "token", ttl)) // the connection is still there
 	})
 }
@@ -138,6 +144,9 @@ func TestSlot_PushesArriveWithoutTheTag(t *testing.T) {
 		require.Equal(t, "0 invalidated {key}:fence", l.next(t))
 		f.send(t, 1, push("message", "{tag}channel")+testredis.Bulk("text"))
 		require.Equal(t, "0 message text", l.next(t))
+		attend(t, n, "beside")
+		synctest.Wait()
+		f.send(t, 1, push("message", "{tag}beside")+testredis.Bulk("text"))
 		synctest.Wait()
 		require.Empty(t, l)
 		require.Equal(t, 1, f.connections())

@@ -123,6 +123,7 @@ func (n *Node) trackingAnswered(c *conn, answer quorum.Answer) {
 	c.tracking, c.refused = active, answer == quorum.Refused
 	if active {
 		n.trackLocked(time.Now())
+		n.attendAllLocked(time.Now())
 	}
 	n.mu.Unlock()
 	if active {
@@ -155,10 +156,12 @@ func (n *Node) pushed(c *conn, v *wire.Value) error {
 	n.mu.Lock()
 	tracks := c.asked
 	_, subscribed := c.channels[channel]
+	_, attended := c.attends[channel]
 	next := n.pipeline.Next()
-	isReply := next != nil && next.own == subscription &&
+	isReply := next != nil && (next.own == subscription || next.own == attending) &&
 		next.cmd.Key == channel && strings.EqualFold(next.cmd.Args[0], what)
 	switch {
+	case isReply && next.own == attending: // attendAnsweredLocked handles it
 	case isReply && what == "subscribe":
 		c.channels[channel] = true
 	case isReply:
@@ -168,6 +171,7 @@ func (n *Node) pushed(c *conn, v *wire.Value) error {
 	switch {
 	case isReply: // in RESP3 this push is the reply to the command
 		return n.answered(c, v)
+	case what == "message" && attended:
 	case what == "message" && subscribed && len(v.Items) == 3:
 		if v.Items[2].IsText() {
 			text := string(v.Items[2].Text)
