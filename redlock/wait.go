@@ -99,10 +99,10 @@ func (l *Locker) joinLocked(ctx context.Context, e *engine.Entry, req *request) 
 
 // newWaiter makes the waiter of a call that is about to wait.
 func (l *Locker) newWaiter(ctx context.Context, e *engine.Entry, req *request, since time.Time) *waiter {
-	w := &waiter{locker: l, entry: e, ctx: ctx, since: since, req: *req}
+	w := &waiter{locker: l, entry: e, ctx: ctx, req: *req}
 	w.Waiter = engine.Waiter{
-		Call: engine.Call{Want: &w.req.Want, Metadata: req.metadata}, For: req.call, By: w, Token: req.token,
-		Woken: make(chan struct{}, 1),
+		Call: engine.Call{Want: &w.req.Want, Metadata: req.metadata}, For: req.call, By: w, Since: since,
+		Token: req.token, Woken: make(chan struct{}, 1),
 	}
 	return w
 }

@@ -17,7 +17,6 @@ type waiter struct {
 	locker  *Locker
 	entry   *engine.Entry
 	ctx     context.Context
-	since   time.Time
 	req     request
 	lock    *Lock        // the lock that was handed off to the call
 	refused *QuorumError // why the lock cannot become free
@@ -43,7 +42,7 @@ func (p program) Refused(of *engine.Waiter) {
 func (w *waiter) lastLocked(stopped *QuorumError) *QuorumError {
 	l, name := w.locker, &w.entry.Name
 	reason := ErrNoQuorum // while the first round is under way
-	if name.Taken(w.since) {
+	if name.Taken(w.Since) {
 		reason = ErrTaken
 	}
 	refusal := l.refusal(event.OpAcquire, w.req.name, reason, func(i int) error {

@@ -58,7 +58,7 @@ func (p program) WaitsLong(e *engine.Entry) {
 		return
 	}
 	w := first.By.(*waiter)
-	waited := l.engine.Clock.Now().Sub(w.since)
+	waited := l.engine.Clock.Now().Sub(w.Since)
 	if waited < longWait {
 		e.NoteAgainLocked(longWait - waited)
 		e.Exit()

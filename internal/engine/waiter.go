@@ -17,6 +17,7 @@ type Waiter struct {
 	Call
 	For     any           // the Of of its rounds
 	By      any           // the program's own value for the Waiter
+	Since   time.Time     // when its wait began
 	Token   string        // the token of its next round, or "" for a random one
 	Several bool          // it takes the locks of other names too, and begins its rounds itself
 	Woken   chan struct{} // has room for one
