@@ -194,8 +194,9 @@ func TestLocalHandoff_WhoeverGivesUpAfterwardsLearnsThatTheLockIsTaken(t *testin
 		first := take(t, locker, "name")
 		kill(c.servers[0], c.servers[1])
 		second := inLine(t, locker)
-		seen.waitForRefusals(t, 2)                             // with the round that was won
-		require.NoError(t, fake.WaitForTimers(t.Context(), 2)) // that of the lock, and that of the next round
+		seen.waitForRefusals(t, 2) // with the round that was won
+		// Those of the lock and of the next round, and one that looks whether calls wait.
+		require.NoError(t, fake.WaitForTimers(t.Context(), 3))
 		ctx, cancel := context.WithCancel(t.Context())
 		third := lockBeside(ctx, locker, "name")
 		eventually(t, func() bool { return redlock.Waiting(locker, "name") == 2 }, "it waits")
@@ -251,7 +252,8 @@ func TestLocalHandoff_RenewsTheLockForThoseWhoWantThat(t *testing.T) {
 
 	lock = won(t, limited)
 	until := fake.Now().Add(long)
-	nextAt(t, fake, 19*time.Minute) // a third of the TTL after the last renewal
+	nextAt(t, fake, time.Second)                // no call waits
+	nextAt(t, fake, 19*time.Minute-time.Second) // a third of the TTL after the last renewal
 	eventually(t, func() bool { return seen.renewals() == 2 }, "the second renewal")
 	require.WithinRange(t, lock.ValidUntil(), until.Add(-long/100), until, "RenewFor counts from when the holder got it")
 }
@@ -295,6 +297,10 @@ func oneRenewalUnderWay(t *testing.T, forgotten bool) {
 	eventually(t, func() bool { return seen.renewals() > 0 }, "the renewal")
 	c.settled()
 	require.Equal(t, 1, seen.renewals())
+	if !forgotten {
+		fake.Advance(time.Second) // no call waits: the next timer is that of the renewal
+		wait -= time.Second
+	}
 	eventually(t, func() bool { // it goes on for the present holder
 		next, pending := fake.Next()
 		return pending && next > wait-10*time.Millisecond && next <= wait

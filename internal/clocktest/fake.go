@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -79,6 +80,14 @@ func (f *Fake) Next() (time.Duration, bool) {
 		return 0, false
 	}
 	return max(f.pending[0].due-f.now, 0), true
+}
+
+// Pending returns how many timers are due within d.
+func (f *Fake) Pending(d time.Duration) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	end := add(f.now, d)
+	return sort.Search(len(f.pending), func(i int) bool { return f.pending[i].due > end })
 }
 
 // AdvanceToNext advances f to the earliest pending timer and runs every timer due by then. It returns how far it

@@ -142,6 +142,9 @@ func TestAdvanceToNextGoesFromTimerToTimer(t *testing.T) {
 	r.fake.AfterFunc(2, r.note("a1"))
 	r.fake.AfterFunc(2, r.note("a2"))
 	r.fake.AfterFunc(5, r.note("b"))
+	for within, want := range map[time.Duration]int{1: 0, 2: 2, 4: 2, 5: 3} {
+		require.Equal(t, want, r.fake.Pending(within))
+	}
 
 	for _, want := range []time.Duration{2, 3} {
 		next, ok := r.fake.Next()

@@ -9,7 +9,7 @@
 //   - names.go, entry.go: the names, and the mutex of one, under which its Acts are carried out
 //   - inputs.go: the requests of calls
 //   - round.go, together.go: a round for one name, and for several
-//   - waiter.go: a call that waits
+//   - waiter.go, show.go: a call that waits, and what servers count of it
 //   - held.go, renewals.go: a granted lock that its handles share, and the renewals of all
 //   - push.go: the pushes of nodes, and the messages of other processes
 //   - ask.go, watch.go: questions to the nodes without a round, and the callers that watch

@@ -53,11 +53,12 @@ func (e *Entry) LingerLocked() {
 	}
 }
 
-// goneLocked records that the Engine has discarded the entry, and stops its timers.
+// goneLocked records that the Engine has discarded the entry. It stops its timers, and no longer shows that calls wait.
 func (e *Entry) goneLocked() {
 	e.gone = true
 	if e.Waiting != nil {
 		e.Waiting.stop()
+		e.hideLocked()
 	}
 }
 

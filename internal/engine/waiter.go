@@ -35,13 +35,19 @@ type Waiting struct {
 	timer     clock.Timer // for the Tick of the name; nil if the name never asked for one
 	notice    clock.Timer // for Events.WaitsLong; nil if it was never set
 	noting    bool        // notice is set
+	looks     clock.Timer // for look; nil before a call has waited
+	looking   bool        // looks is set
+	shown     []*Node     // the nodes that attend the channel of the name, because calls wait
 }
 
-// waitsLocked prepares a Waiter, and makes the Waiting of the entry if there is none yet.
+// waitsLocked prepares a Waiter, and makes the Waiting of the entry if there is none yet. It sets the timer of look.
 func (e *Entry) waitsLocked(w *Waiter) {
 	w.Of = w
 	if e.Waiting == nil {
 		e.Waiting = new(Waiting)
+	}
+	if !e.Waiting.looking {
+		e.lookLaterLocked(showAfter)
 	}
 }
 
@@ -137,7 +143,7 @@ func (e *Entry) WaitersLocked() (first *Waiter, n int) {
 
 // stop stops the timers.
 func (w *Waiting) stop() {
-	for _, t := range []clock.Timer{w.timer, w.notice} {
+	for _, t := range []clock.Timer{w.timer, w.notice, w.looks} {
 		if t != nil {
 			t.Stop()
 		}

@@ -270,6 +270,11 @@ func (n *Name) Waiting() []*Call {
 	return n.queue.line.calls
 }
 
+// Waits reports whether calls wait, or have a side round. A first call that has not lost a round does not count.
+func (n *Name) Waits() bool {
+	return len(n.Waiting()) > 0 || n.queue != nil && len(n.queue.line.side) > 0
+}
+
 // Taken reports whether others are known to have the lock, or to have had it since an instant: other calls here, or
 // other processes. It also returns true if some node was seen to hold the key, or if it is the turn of others. The name
 // must have a queue.
