@@ -85,7 +85,7 @@ func TestLock_AProcessThatMissedThatAnotherWaitsIsNotifiedAgain(t *testing.T) {
 	_, other := c.asleep("name")
 	c.settled()
 	ours := beGreedy(t, mine, 8, func() { pass(time.Millisecond) })
-	eventually(t, func() bool { return len(c.do(0, "PUBSUB", "CHANNELS").([]any)) == 2 }, "it listens")
+	eventually(t, func() bool { return c.listening(0) == 2 }, "it listens")
 	unlock(t, holder)
 	lock := won(t, other)
 	got := ours.turns.Load()

@@ -2,6 +2,8 @@ package redlock_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +23,14 @@ func (c *cluster) shown(name string) (counts []int64) {
 		counts = append(counts, reply[1].(int64))
 	}
 	return counts
+}
+
+// listening returns how many processes listen to messages on server i.
+func (c *cluster) listening(i int) int {
+	c.tb.Helper()
+	channels, err := redis.Strings(c.do(i, "PUBSUB", "CHANNELS"), nil)
+	require.NoError(c.tb, err)
+	return len(slices.DeleteFunc(channels, func(name string) bool { return strings.HasPrefix(name, "quorumlock:waits:") }))
 }
 
 // eventuallyShown waits until each node shows so many processes as waiting for a name.

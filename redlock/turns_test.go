@@ -113,7 +113,7 @@ func TestLock_ProcessesThatComeOneAfterTheOtherGetItInThatOrder(t *testing.T) {
 	first := waits(t, c.locker(), "name")
 	waiter := lockBeside(t.Context(), holder, "name")
 	c.each(func(i int) {
-		eventually(t, func() bool { return len(c.do(i, "PUBSUB", "CHANNELS").([]any)) == 1 }, "it listens, as it waits")
+		eventually(t, func() bool { return c.listening(i) == 1 }, "it listens, as it waits")
 	})
 	unlock(t, first)
 	unlock(t, won(t, waiter))
