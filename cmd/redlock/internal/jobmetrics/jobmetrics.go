@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/promfile"
 )
 
 // File is the file of a job, for one redlock run.
@@ -84,7 +86,7 @@ func (v values) prepare(now time.Time, every time.Duration) {
 	}
 	v["running"] += 0
 	if v["created_timestamp_seconds"] == 0 {
-		v["created_timestamp_seconds"] = seconds(now)
+		v["created_timestamp_seconds"] = promfile.Seconds(now)
 	}
 	delete(v, "expected_interval_seconds")
 	if every > 0 {
@@ -95,7 +97,7 @@ func (v values) prepare(now time.Time, every time.Duration) {
 // start adds that the command was started. If redlock is killed, this stays until the next start.
 func (v values) start(at time.Time) {
 	v["starts_total"]++
-	v["last_start_timestamp_seconds"] = seconds(at)
+	v["last_start_timestamp_seconds"] = promfile.Seconds(at)
 	v["running"] = 1
 }
 
@@ -104,44 +106,42 @@ func (v values) add(a Attempt, start time.Time) {
 	v["last_wait_seconds"] = max(0, a.Waited.Seconds())
 	if a.Lost {
 		v["losses_total"]++
-		v["last_loss_timestamp_seconds"] = seconds(a.Ended)
+		v["last_loss_timestamp_seconds"] = promfile.Seconds(a.Ended)
 	}
 	switch {
 	case !a.Started && a.Taken:
 		v["taken_total"]++
-		v["last_taken_timestamp_seconds"] = seconds(a.Ended)
+		v["last_taken_timestamp_seconds"] = promfile.Seconds(a.Ended)
 		return
 	case !a.Started:
 		v["errors_total"]++
 		return
 	}
 	v["runs_total"]++
-	if v["last_start_timestamp_seconds"] == seconds(start) { // otherwise another run started since
+	if v["last_start_timestamp_seconds"] == promfile.Seconds(start) { // otherwise another run started since
 		v["running"] = 0
 	}
-	v["last_end_timestamp_seconds"] = seconds(a.Ended)
+	v["last_end_timestamp_seconds"] = promfile.Seconds(a.Ended)
 	v["last_duration_seconds"] = max(0, a.Ran.Seconds())
 	v["last_exit_code"] = float64(a.Code)
 	if a.Code == 0 {
-		v["last_success_timestamp_seconds"] = seconds(a.Ended)
+		v["last_success_timestamp_seconds"] = promfile.Seconds(a.Ended)
 		return
 	}
 	v["failures_total"]++
 	if last, failed := v["last_failure_timestamp_seconds"]; failed {
 		v["previous_failure_timestamp_seconds"] = last
 	}
-	v["last_failure_timestamp_seconds"] = seconds(a.Ended)
+	v["last_failure_timestamp_seconds"] = promfile.Seconds(a.Ended)
 }
-
-func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 // text returns the file with the values.
 func (v values) text(name string) ([]byte, error) {
 	var b bytes.Buffer
 	for _, m := range metrics {
 		if value, set := v[m.name]; set {
-			fmt.Fprintf(&b, "# HELP %[1]s%[2]s %[3]s\n# TYPE %[1]s%[2]s %[4]s\n", prefix, m.name, m.help, m.kind)
-			fmt.Fprintf(&b, "%s%s%s %s\n", prefix, m.name, labels(name), strconv.FormatFloat(value, 'f', -1, 64))
+			promfile.Head(&b, prefix+m.name, m.kind, m.help)
+			promfile.Sample(&b, prefix+m.name, labels(name), value)
 		}
 	}
 	if b.Len() > maxFile {
@@ -177,7 +177,7 @@ func parse(file []byte, name string) (values, error) {
 
 // labels are the labels of a job, as the exposition format has them: name, as in promredlock. Prometheus has a label job of its own.
 func labels(name string) string {
-	return `{name="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(name) + `"}`
+	return promfile.Labels("name", name)
 }
 
 var unsafe = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
