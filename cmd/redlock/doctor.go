@@ -27,6 +27,8 @@ type doctorCmd struct {
 	Prepare bool     `help:"Stamp the nodes, so that they may vote when programs begin."`
 	Only    []string `placeholder:"CHECK" help:"Make these checks only."`
 	JSON    bool     `name:"json" help:"Print the report as one JSON document."`
+
+	MetricsDir string `placeholder:"DIR" help:"Write metrics there, for node_exporter."`
 	serverFlags
 }
 
@@ -39,11 +41,19 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 	if err := c.checkFlags(servers); err != nil {
 		return &exitError{exitUsage, err}
 	}
+	if err := c.checkMetrics(); err != nil {
+		return err
+	}
 	options := c.options(&c.serverFlags)
 	options.Only, options.Prepare = c.Only, c.Prepare
 	report, err := doctor.Examine(ctx, servers, options)
 	if err != nil {
 		return err
+	}
+	if c.MetricsDir != "" {
+		if err := c.writeMetrics(time.Now(), report); err != nil {
+			fmt.Fprintf(to.err, "redlock: metrics: %s\n", display.Error(err))
+		}
 	}
 	if c.JSON {
 		err = display.JSON(to.out, report.Document(), "  ")
