@@ -152,12 +152,23 @@ func plain(v *wire.Value) any {
 	return string(v.Text)
 }
 
+// Master is the role of a master.
+const Master = "master"
+
 var role = regexp.MustCompile(`(?m)^role:(\S{1,20})`)
+
+// Role returns the role that a reply to INFO replication has; "" if it has none.
+func Role(info string) string {
+	if match := role.FindStringSubmatch(info); match != nil {
+		return match[1]
+	}
+	return ""
+}
 
 // RequireMaster returns the error of a replica, of code READONLY, if a reply to INFO replication is that of one.
 func RequireMaster(info string) error {
-	if match := role.FindStringSubmatch(info); match != nil && match[1] != "master" {
-		return wire.NewServerError("READONLY role:" + match[1])
+	if is := Role(info); is != "" && is != Master {
+		return wire.NewServerError("READONLY role:" + is)
 	}
 	return nil
 }

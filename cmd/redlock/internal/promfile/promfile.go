@@ -19,8 +19,11 @@ func Sample(b *bytes.Buffer, name, labels string, value float64) {
 	fmt.Fprintf(b, "%s%s %s\n", name, labels, strconv.FormatFloat(value, 'f', -1, 64))
 }
 
-// Labels returns labels in braces; pairs are names and values in turn.
+// Labels returns labels in braces; pairs are names and values in turn. No label is an empty text.
 func Labels(pairs ...string) string {
+	if len(pairs) == 0 {
+		return ""
+	}
 	var parts []string
 	for i := 0; i < len(pairs); i += 2 {
 		parts = append(parts, pairs[i]+`="`+escaper.Replace(pairs[i+1])+`"`)

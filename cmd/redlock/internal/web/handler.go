@@ -50,6 +50,7 @@ func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.page)
 	mux.HandleFunc("GET /lock", s.page)
+	mux.HandleFunc("GET /metrics", s.metrics)
 	mux.HandleFunc("GET /unlock", s.confirm)
 	mux.HandleFunc("POST /unlock", s.guarded(s.unlock))
 	mux.HandleFunc("POST /examine", s.guarded(s.reexamine))

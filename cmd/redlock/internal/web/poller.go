@@ -36,9 +36,7 @@ type poller struct {
 func newPoller(config Config) *poller {
 	p := &poller{list: config.List, interval: config.Interval, wake: make(chan struct{}, 1), next: make(chan struct{}), history: newHistory()}
 	for _, server := range config.Servers {
-		p.probes = append(p.probes, &probe{
-			server: server, timeout: config.Timeout, prefix: config.Prefix, guarded: config.guarded(server.Address),
-		})
+		p.probes = append(p.probes, newProbe(&config, server))
 	}
 	return p
 }

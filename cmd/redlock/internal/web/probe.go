@@ -28,6 +28,7 @@ type health struct {
 	Took      time.Duration // of its answer
 	Up        time.Duration // how long the server has been up; below 0 if it does not say
 	Version   string        // "" if it does not say
+	Role      string        // "" if it does not say
 	Latencies []time.Duration
 	Since     time.Time // from when on Err has been nil, or has not
 	stamped
@@ -41,6 +42,10 @@ type probe struct {
 	guarded bool           // the programs' restart guard is for the node
 	client  *client.Client // nil if there is no connection
 	last    health
+}
+
+func newProbe(config *Config, server *node.Server) *probe {
+	return &probe{server: server, timeout: config.Timeout, prefix: config.Prefix, guarded: config.guarded(server.Address)}
 }
 
 var (
@@ -111,6 +116,7 @@ func (p *probe) exchange(ctx context.Context, h *health) (err error) {
 		h.Up = time.Duration(seconds) * time.Second
 	}
 	replication, _ := redis.String(replies[1], nil)
+	h.Role = client.Role(replication)
 	if p.guarded {
 		h.stamped = readStamp(info, replication, replies[stamp:])
 	}

@@ -57,6 +57,7 @@ func (c *Config) guarded(addr string) bool {
 type Server struct {
 	Config
 	poller   *poller
+	scraper  *scraper
 	examiner *examiner
 	journal  *journal
 	process  string          // tells this server from one that was there before
@@ -68,7 +69,7 @@ type Server struct {
 func New(config Config) *Server {
 	config.NodeTimeout = cmp.Or(config.NodeTimeout, 300*time.Millisecond)
 	return &Server{
-		Config: config, poller: newPoller(config), examiner: &examiner{examine: config.Examine, every: config.ExamineEvery},
+		Config: config, poller: newPoller(config), scraper: newScraper(&config), examiner: &examiner{examine: config.Examine, every: config.ExamineEvery},
 		journal: newJournal(config.Log), process: rand.Text(), secret: rand.Text(),
 	}
 }
@@ -112,6 +113,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	cancel()
 	<-ended
 	polling.Wait()
+	s.scraper.wait()
 	s.examiner.working.Wait()
 	endWriting()
 	select {
