@@ -3,9 +3,7 @@
 package main
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,22 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/promtest"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
-
-// checkMetrics has promtool read metrics.
-func checkMetrics(t *testing.T, text []byte) {
-	t.Helper()
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("promtool is not installed (make setup)")
-	}
-	check := exec.Command(promtool, "check", "metrics")
-	check.Stdin = bytes.NewReader(text)
-	out, err := check.CombinedOutput()
-	require.NoError(t, err, "%s\n%s", out, text)
-	require.Empty(t, string(out))
-}
 
 // doctorFile returns the path of the only file of metrics in a folder.
 func doctorFile(t *testing.T, dir string) string {
@@ -55,7 +40,7 @@ func TestDoctor_WritesMetricsThatNodeExporterReads(t *testing.T) {
 	require.Equal(t, os.FileMode(0o644), info.Mode(), "node_exporter is another user")
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	checkMetrics(t, text)
+	promtest.Check(t, string(text))
 
 	addrs := []string{servers[0].Addr(), servers[1].Addr(), servers[2].Addr()}
 	common := `nodes="` + strings.Join(slices.Sorted(slices.Values(addrs)), ",") + `",prefix="lock:"}`

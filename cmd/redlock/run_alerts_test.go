@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/promtest"
 )
 
 // The rules of promredlock/alerts-jobs.yml see files that the tool has written, on machines whose node_exporters are scraped by jobs of
@@ -31,11 +33,7 @@ type scrapes struct {
 
 func newScrapes(t *testing.T, step time.Duration) *scrapes {
 	t.Helper()
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("promtool is not installed (make setup)")
-	}
-	return &scrapes{t: t, promtool: promtool, step: step, began: float64(time.Now().Unix())}
+	return &scrapes{t: t, promtool: promtest.Promtool(t), step: step, began: float64(time.Now().Unix())}
 }
 
 // add has the samples of a file scraped from a machine. They are from the beginning of the test, and are moved to the given times, the
