@@ -7,14 +7,11 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
 )
 
-// Nodes returns what a report says of each node.
+// Nodes returns what a report says of each node, but no quarantine: that ends by itself, which a file does not tell.
 func Nodes(r *doctor.Report) (nodes []Node) {
 	for i := range r.Servers {
 		s := &r.Servers[i]
-		n := Node{Addr: s.Node, Latency: -1, Uptime: -1, Master: passed(r, s, "role"), Quarantined: passed(r, s, "quarantine")}
-		if n.Quarantined != nil {
-			*n.Quarantined = !*n.Quarantined
-		}
+		n := Node{Addr: s.Node, Latency: -1, Uptime: -1, Master: passed(r, s, "role")}
 		n.Up = s.Reachable && (n.Master == nil || *n.Master)
 		if s.P50 != nil {
 			n.Latency = time.Duration(*s.P50 * float64(time.Millisecond))
