@@ -85,7 +85,7 @@ func patientNodes(t *testing.T, rules string) string {
 func TestAlerts_AreRulesThatPromtoolAccepts(t *testing.T) {
 	t.Parallel()
 	needPrometheus(t, "promtool")
-	run(t, "promtool", "check", "rules", "alerts.yml", "alerts-jobs.yml")
+	run(t, "promtool", "check", "rules", "alerts.yml", "alerts-jobs.yml", "alerts-nodes.yml")
 	rules, _ := readAlerts(t)
 	quick := filepath.Join(t.TempDir(), "quick.yml")
 	require.NoError(t, os.WriteFile(quick, []byte(scaled(t, rules)), 0o600))
@@ -97,7 +97,7 @@ func TestAlerts_PassTheTestsThatLieBesideThem(t *testing.T) {
 	t.Parallel()
 	needPrometheus(t, "promtool")
 	out := run(t, "sh", "-c", "cd testdata && promtool test rules *.yml")
-	require.Equal(t, 3, strings.Count(out, "SUCCESS"), out)
+	require.Equal(t, 4, strings.Count(out, "SUCCESS"), out)
 }
 
 func TestAlerts_EachIsTestedAtItsThresholdAndIfItIsAboutAStateAfterARecovery(t *testing.T) {
@@ -150,9 +150,11 @@ func each(rules string) map[string]string {
 func TestAlerts_LeadToADocumentThatExists(t *testing.T) {
 	t.Parallel()
 	rules, alerts := readAlerts(t)
+	ofNodes := readToolAlerts(t, "alerts-nodes.yml")
+	rules, alerts = rules+ofNodes, slices.AppendSeq(alerts, maps.Keys(each(ofNodes)))
 	punctuation := regexp.MustCompile(`[^a-z0-9 -]`)
 	anchors := map[string]bool{}
-	for _, page := range []string{"operations.md", "failures.md"} {
+	for _, page := range []string{"operations.md", "failures.md", "doctor.md", "telemetry.md"} {
 		document, err := os.ReadFile("../docs/" + page)
 		require.NoError(t, err)
 		for line := range strings.Lines(string(document)) {
@@ -174,17 +176,44 @@ func TestAlerts_AreInTheDocumentation(t *testing.T) {
 	document, err := os.ReadFile("../docs/telemetry.md")
 	require.NoError(t, err)
 	_, alerts := readAlerts(t)
-	for _, alert := range append(alerts, slices.Collect(maps.Keys(each(readJobAlerts(t))))...) {
+	for _, file := range []string{"alerts-jobs.yml", "alerts-nodes.yml"} {
+		alerts = slices.AppendSeq(alerts, maps.Keys(each(readToolAlerts(t, file))))
+	}
+	for _, alert := range alerts {
 		require.Contains(t, string(document), "| `"+alert+"` |")
 	}
 }
 
-// readJobAlerts returns the rules about jobs. Tests in cmd/redlock have them fire.
-func readJobAlerts(t *testing.T) string {
+// readToolAlerts returns the rules about metrics of the tool. Tests in cmd/redlock have them fire.
+func readToolAlerts(t *testing.T, file string) string {
 	t.Helper()
-	rules, err := os.ReadFile("alerts-jobs.yml")
+	rules, err := os.ReadFile(file)
 	require.NoError(t, err)
 	return withoutComments(string(rules))
+}
+
+func TestAlertsOfNodes_AreTestedAndHaveTheThresholdsOfTheDocumentation(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../docs/telemetry.md")
+	require.NoError(t, err)
+	tests, err := os.ReadFile("testdata/nodes.yml")
+	require.NoError(t, err)
+	said := map[string]string{
+		"RedlockProbeNodeDown": "for 1 min", "RedlockProbeMajorityDown": "for 1 min", "RedlockLockWithoutTTL": "for 5 min",
+		"RedlockDoctorFault": "a fault", "RedlockDoctorLate": "for 25 hours",
+	}
+	alerts := each(readToolAlerts(t, "alerts-nodes.yml"))
+	require.Len(t, alerts, len(said))
+	for alert, rule := range alerts {
+		require.Contains(t, string(tests), fmt.Sprintf("ALERTS{alertname=%q, alertstate=\"firing\", ", alert))
+		row := regexp.MustCompile("(?m)^\\| `" + alert + "` \\| ([^|]*) \\|").FindStringSubmatch(string(document))
+		require.NotNil(t, row, alert)
+		require.Contains(t, row[1], said[alert], alert)
+		if wait := waits.FindStringSubmatch(rule); wait != nil && alert != "RedlockDoctorFault" {
+			require.Contains(t, said[alert], strings.Replace(wait[2], "m", " min", 1), alert)
+		}
+	}
+	require.Contains(t, alerts["RedlockDoctorLate"], fmt.Sprintf("> %.0f\n", (25*time.Hour).Seconds()))
 }
 
 func TestAlertsOfJobs_HaveTheThresholdsOfTheDocumentation(t *testing.T) {
@@ -194,7 +223,7 @@ func TestAlertsOfJobs_HaveTheThresholdsOfTheDocumentation(t *testing.T) {
 	_, page, found := strings.Cut(string(document), "\n## Jobs\n")
 	require.True(t, found)
 	page = strings.Join(strings.Fields(page), " ")
-	rules := readJobAlerts(t)
+	rules := readToolAlerts(t, "alerts-jobs.yml")
 	alerts := each(rules)
 	require.Len(t, alerts, 5)
 	for alert, rule := range alerts {

@@ -77,7 +77,7 @@ func TestDashboard_CanBeImported(t *testing.T) {
 		for _, target := range p.Targets {
 			require.Equal(t, "${datasource}", target.Datasource.UID)
 			require.NotContains(t, filled(target.Expr, "5s"), "$", "a variable that the dashboard does not have")
-			require.Equal(t, strings.Count(target.Expr, "{"), strings.Count(target.Expr, `job=~"$job"`), "each metric is of the jobs that are chosen, except those of redlock run: %s", target.Expr)
+			require.Equal(t, strings.Count(target.Expr, "{"), strings.Count(target.Expr, `job=~"$job"`), "each metric is of the jobs that are chosen, except those of the tool: %s", target.Expr)
 		}
 	}
 }

@@ -24,6 +24,6 @@
 // adds a label for the names of locks. [prometheus.WrapRegistererWith] adds labels of your own.
 //
 // https://github.com/quorumlock/quorumlock/blob/main/docs/telemetry.md has the table of metrics, their cost, a dashboard
-// for Grafana (dashboard.json), and rules for alerts (alerts.yml, and alerts-jobs.yml about the jobs of redlock run).
-// These files lie beside this package.
+// for Grafana (dashboard.json), and rules for alerts (alerts.yml; alerts-jobs.yml about the jobs of redlock run, and
+// alerts-nodes.yml about what redlock web and redlock doctor see). These files lie beside this package.
 package promredlock

@@ -25,6 +25,16 @@ func doctorFile(t *testing.T, dir string) string {
 	return files[0]
 }
 
+// sortedAddrs are the addresses of servers as the label of a file has them.
+func sortedAddrs(servers []*testredis.Process) string {
+	var addrs []string
+	for _, server := range servers {
+		addrs = append(addrs, server.Addr())
+	}
+	slices.Sort(addrs)
+	return strings.Join(addrs, ",")
+}
+
 func TestDoctor_WritesMetricsThatNodeExporterReads(t *testing.T) {
 	servers := durableServers(t, 3)
 	do(t, servers[1:2], "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
@@ -43,7 +53,7 @@ func TestDoctor_WritesMetricsThatNodeExporterReads(t *testing.T) {
 	promtest.Check(t, string(text))
 
 	addrs := []string{servers[0].Addr(), servers[1].Addr(), servers[2].Addr()}
-	common := `nodes="` + strings.Join(slices.Sorted(slices.Values(addrs)), ",") + `",prefix="lock:"}`
+	common := `nodes="` + sortedAddrs(servers) + `",prefix="lock:"}`
 	is := samplesOf(t, file)
 	for sample, value := range map[string]float64{
 		`redlock_probe_node_up{node="` + addrs[0] + `",`:                  1,
