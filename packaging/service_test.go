@@ -4,6 +4,7 @@ package packaging_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -56,16 +57,18 @@ func TestService_ShowsThePageOfTheServersInTheConfiguration(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	url := urlOf(t, printed)
-	response, err := http.Get(url) //nolint:noctx // the page of this test
-	require.NoError(t, err)
-	page, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	require.NoError(t, response.Body.Close())
-	require.Equal(t, http.StatusOK, response.StatusCode)
-	for _, s := range servers {
-		require.Contains(t, string(page), s.Addr())
+	for path, of := range map[string]string{"": "%s", "metrics": "redlock_probe_node_up{node=\"%s\"} 1\n"} {
+		response, err := http.Get(url + path) //nolint:noctx // the page of this test
+		require.NoError(t, err)
+		page, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, http.StatusOK, response.StatusCode)
+		for _, s := range servers {
+			require.Contains(t, string(page), fmt.Sprintf(of, s.Addr()))
+		}
+		require.NotContains(t, string(page), password)
 	}
-	require.NotContains(t, string(page), password)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, cmd.Wait())
 }

@@ -46,6 +46,7 @@ a server that is to replace one under the same address while that one may still 
   redlock doctor --key-prefix lock: --restart-guard 1m`,
 
 	"web": `A page for browsers that shows the nodes and the locks as they change. It only shows them, unless --allow-unlock is set.
+Prometheus reads /metrics there.
 
   redlock web --key-prefix lock:`,
 

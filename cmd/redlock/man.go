@@ -99,8 +99,9 @@ Are the nodes set up well?
 var manFiles = []struct{ path, text string }{
 	{"FILE of --config", `A JSON object of flags by their names, such as {"nodes": ["redis://a", "redis://b"], "key-prefix": "lock:"}. It may
 have passwords: let only the users of redlock read it.`},
-	{"DIR of --metrics-dir", `Has a file redlock_NAME_HASH.prom for each job, for the textfile collector of node_exporter.`},
-	{"/usr/share/doc/redlock/examples/cron", `A crontab, a systemd service with a timer, and a configuration.`},
+	{"DIR of --metrics-dir", `Has a file redlock_NAME_HASH.prom for each job, and redlock_doctor_HASH.prom for the nodes, for the textfile
+collector of node_exporter.`},
+	{"/usr/share/doc/redlock/examples/cron", `A crontab, a systemd service with a timer, a configuration, and one of Prometheus.`},
 	{"redlock-web.service", `A systemd service for "redlock web", with the configuration /etc/redlock.json.`},
 }
 

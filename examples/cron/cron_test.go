@@ -106,6 +106,22 @@ func TestCrontab_OneMachineOfFiveRunsTheJob(t *testing.T) {
 	}
 }
 
+func TestPrometheus_TakesTheConfigurationWithItsAlerts(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed (make setup)")
+	}
+	m := machine{dir: t.TempDir()}
+	config := m.write(t, "prometheus.yml", read(t, "prometheus.yml"), 0o600)
+	for _, file := range []string{"alerts-nodes.yml", "alerts-jobs.yml"} {
+		m.write(t, file, read(t, "../../promredlock/"+file), 0o600)
+	}
+	out, err := exec.Command(promtool, "check", "config", config).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "2 rule files found")
+	require.Contains(t, read(t, "prometheus.yml"), `"127.0.0.1:8379"`, "the default of --listen")
+}
+
 func TestService_OneMachineOfFiveRunsTheJob(t *testing.T) {
 	m := newMachine(t)
 	_, line, found := strings.Cut(m.here(read(t, "backup.service")), "\nExecStart=")
