@@ -30,8 +30,8 @@ func (c *doctorCmd) checkMetrics() error {
 
 // writeMetrics writes what an examination has come to, for the textfile collector of node_exporter.
 //
-// Nodes with a key prefix have a file of their own: with one name for all, the doctors of two sets of nodes would overwrite each other. Labels
-// tell their samples apart, as node_exporter adds none.
+// Nodes with a key prefix have a file of their own: with one name for all, the doctors of two sets of nodes would
+// overwrite each other. Labels tell their samples apart, as node_exporter adds none.
 func (c *doctorCmd) writeMetrics(at time.Time, r *doctor.Report) error {
 	nodes := strings.Join(slices.Sorted(slices.Values(r.Nodes)), ",")
 	labels := []string{"nodes", nodemetrics.Label(nodes)}

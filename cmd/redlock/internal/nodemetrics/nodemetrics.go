@@ -1,7 +1,8 @@
-// Package nodemetrics writes metrics about the nodes for Prometheus: what redlock web and redlock doctor have found out.
+// Package nodemetrics writes metrics about the nodes for Prometheus: what redlock web and redlock doctor have found
+// out.
 //
-// What is not known is left out, as Prometheus has no value for it. No sample has the name of a lock: there may be many, and they may be
-// secret.
+// What is not known is left out, as Prometheus has no value for it. No sample has the name of a lock: there may be
+// many, and they may be secret.
 package nodemetrics
 
 import (
@@ -94,11 +95,16 @@ func (w *writer) nodes(nodes []Node) {
 		name, help string
 		value      func(*Node) (value float64, known bool)
 	}{
-		{"redlock_probe_node_up", "1 if the node answers as a node has to, 0 if not.", func(n *Node) (float64, bool) { return number(n.Up), true }},
-		{"redlock_probe_node_latency_seconds", "Round trip of PING.", func(n *Node) (float64, bool) { return n.Latency.Seconds(), n.Latency >= 0 }},
-		{"redlock_probe_node_uptime_seconds", "How long the server has been up.", func(n *Node) (float64, bool) { return n.Uptime.Seconds(), n.Uptime >= 0 }},
-		{"redlock_probe_node_master", "1 if the server is a master, 0 if it is a replica.", func(n *Node) (float64, bool) { return either(n.Master) }},
-		{"redlock_probe_node_quarantined", "1 if the restart guard keeps the node from granting locks, 0 if not.", func(n *Node) (float64, bool) { return either(n.Quarantined) }},
+		{"redlock_probe_node_up", "1 if the node answers as a node has to, 0 if not.",
+			func(n *Node) (float64, bool) { return number(n.Up), true }},
+		{"redlock_probe_node_latency_seconds", "Round trip of PING.",
+			func(n *Node) (float64, bool) { return n.Latency.Seconds(), n.Latency >= 0 }},
+		{"redlock_probe_node_uptime_seconds", "How long the server has been up.",
+			func(n *Node) (float64, bool) { return n.Uptime.Seconds(), n.Uptime >= 0 }},
+		{"redlock_probe_node_master", "1 if the server is a master, 0 if it is a replica.",
+			func(n *Node) (float64, bool) { return either(n.Master) }},
+		{"redlock_probe_node_quarantined", "1 if the restart guard keeps the node from granting locks, 0 if not.",
+			func(n *Node) (float64, bool) { return either(n.Quarantined) }},
 	} {
 		headed := false
 		for i := range nodes {
@@ -119,8 +125,10 @@ func (w *writer) nodes(nodes []Node) {
 func (w *writer) listing(at time.Time, l *survey.Listing) {
 	majority := l.Answered() >= l.Need
 	w.one("redlock_probe_listing_timestamp_seconds", "When the locks were listed.", promfile.Seconds(at))
-	w.one("redlock_probe_listing_majority", "1 if a majority of the nodes has listed all of its locks, 0 if not.", number(majority))
-	w.one("redlock_probe_listing_truncated", "1 if there are more locks than were listed, 0 if not.", number(l.Truncated))
+	w.one("redlock_probe_listing_majority",
+		"1 if a majority of the nodes has listed all of its locks, 0 if not.", number(majority))
+	w.one("redlock_probe_listing_truncated",
+		"1 if there are more locks than were listed, 0 if not.", number(l.Truncated))
 	if !majority {
 		return
 	}
@@ -137,7 +145,9 @@ func (w *writer) listing(at time.Time, l *survey.Listing) {
 		}
 	}
 	w.head("redlock_probe_locks", "Locks that were listed, by who holds them: the verdicts of redlock list --json.")
-	for _, verdict := range []redlock.Verdict{redlock.VerdictHeld, redlock.VerdictNobody, redlock.VerdictUnknown, redlock.VerdictForeign} {
+	for _, verdict := range []redlock.Verdict{
+		redlock.VerdictHeld, redlock.VerdictNobody, redlock.VerdictUnknown, redlock.VerdictForeign,
+	} {
 		w.sample("redlock_probe_locks", counts[verdict], "verdict", string(verdict))
 	}
 	w.one("redlock_probe_locks_without_ttl", "Locks whose key has no TTL on some node.", eternal)
@@ -149,14 +159,18 @@ func (w *writer) report(at time.Time, r *doctor.Report) {
 	for _, f := range r.Findings {
 		counts[[2]string{f.Check, string(f.Severity)}]++
 	}
-	w.one("redlock_doctor_last_examination_timestamp_seconds", "When the doctor last examined the nodes.", promfile.Seconds(at))
-	w.head("redlock_doctor_findings", "What the doctor found, by check and severity. A finding on several nodes counts for each.")
+	w.one("redlock_doctor_last_examination_timestamp_seconds",
+		"When the doctor last examined the nodes.", promfile.Seconds(at))
+	w.head("redlock_doctor_findings",
+		"What the doctor found, by check and severity. A finding on several nodes counts for each.")
 	for _, check := range r.Checks {
 		for _, severity := range []doctor.Severity{doctor.Fault, doctor.Warning} {
-			w.sample("redlock_doctor_findings", counts[[2]string{check, string(severity)}], "check", check, "severity", string(severity))
+			found := counts[[2]string{check, string(severity)}]
+			w.sample("redlock_doctor_findings", found, "check", check, "severity", string(severity))
 		}
 	}
-	w.one("redlock_doctor_unexamined", "Checks that the doctor could not make, for each node.", float64(len(r.Unexamined)))
+	w.one("redlock_doctor_unexamined",
+		"Checks that the doctor could not make, for each node.", float64(len(r.Unexamined)))
 }
 
 // number returns a truth as metrics have it.

@@ -26,7 +26,9 @@ func Nodes(r *doctor.Report) (nodes []Node) {
 
 // passed reports whether a check has found nothing on a node; nil means that it was not made there.
 func passed(r *doctor.Report, s *doctor.Server, check string) *bool {
-	left := slices.ContainsFunc(r.Unexamined, func(u doctor.Unexamined) bool { return u.Check == check && u.Node == s.Node })
+	left := slices.ContainsFunc(r.Unexamined, func(u doctor.Unexamined) bool {
+		return u.Check == check && u.Node == s.Node
+	})
 	if !s.Reachable || left || !slices.Contains(r.Checks, check) {
 		return nil
 	}

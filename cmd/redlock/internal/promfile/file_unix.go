@@ -31,8 +31,9 @@ func Within(dir string, write func() error) error {
 	}
 }
 
-// Update replaces a file by what text returns. It locks a file beside it: of two that come at once, the second reads what the first has
-// written. Nobody but its user can open that, and hold up the metrics. Another user has a lock and a temporary file of his own.
+// Update replaces a file by what text returns. It locks a file beside it: of two that come at once, the second reads
+// what the first has written. Nobody but its user can open that, and hold up the metrics. Another user has a lock and a
+// temporary file of his own.
 func Update(path string, text func() ([]byte, error)) error {
 	own := fmt.Sprintf("%s.%d", path, os.Geteuid()) // node_exporter reads what ends in .prom
 	turn, err := os.OpenFile(own+".lock", os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -81,7 +82,8 @@ func Read(path string, most int64) ([]byte, error) {
 	return text, err
 }
 
-// replace writes a file that is never seen half written. What a process that was killed has left of its temporary one is removed.
+// replace writes a file that is never seen half written. What a process that was killed has left of its temporary one
+// is removed.
 func replace(path, temporary string, text []byte) (err error) {
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -1,4 +1,5 @@
-// Package promfile writes metrics as text for Prometheus, and files of them for the textfile collector of node_exporter.
+// Package promfile writes metrics as text for Prometheus, and files of them for the textfile collector of
+// node_exporter.
 package promfile
 
 import (

@@ -16,7 +16,8 @@ const (
 	scrapeBound = 8 * time.Second
 	// scrapeTimeout bounds how long a node may take for a scrape, so that one that hangs is in the metrics in time.
 	scrapeTimeout = 5 * time.Second
-	// maxListed is how old a listing may be that a scrape shows while the next one takes longer. Prometheus looks back as far.
+	// maxListed is how old a listing may be that a scrape shows while the next one takes longer. Prometheus looks back
+	// as far.
 	maxListed = 5 * time.Minute
 )
 
@@ -48,8 +49,8 @@ func (l *look[T]) isDone() bool {
 	}
 }
 
-// begin asks the nodes, unless they are being asked or were lately. It returns the look, and the one before it, if there was one. ctx is
-// that of the server, not that of a scrape.
+// begin asks the nodes, unless they are being asked or were lately. It returns the look, and the one before it, if
+// there was one. ctx is that of the server, not that of a scrape.
 func (q *inquiry[T]) begin(ctx context.Context) (newest, before *look[T]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,7 +100,8 @@ func newScraper(config *Config) *scraper {
 	return s
 }
 
-// take returns what the nodes answer, as far as it is there before ctx ends. What they take longer for is for the next scrape.
+// take returns what the nodes answer, as far as it is there before ctx ends. What they take longer for is for the next
+// scrape.
 func (s *scraper) take(ctx, server context.Context) *snapshot {
 	nodes, _ := s.nodes.begin(server)
 	listing, before := s.listings.begin(server)

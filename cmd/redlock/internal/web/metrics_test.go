@@ -285,7 +285,7 @@ func TestMetrics_AreNotWhatAServerMakesOfThem(t *testing.T) {
 					case "INFO":
 						return testredis.Bulk(info), true
 					case "SCAN":
-						return "*2\r\n$1\r\n0\r\n*1\r\n" + testredis.Bulk("lock:a\n\"} 1\nredlock_probe_locks{x=\"") + "", true
+						return "*2\r\n$1\r\n0\r\n*1\r\n" + testredis.Bulk("lock:a\n\"} 1\nredlock_probe_locks{x=\""), true
 					}
 					return "+OK\r\n", true
 				})

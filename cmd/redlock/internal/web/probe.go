@@ -45,7 +45,9 @@ type probe struct {
 }
 
 func newProbe(config *Config, server *node.Server) *probe {
-	return &probe{server: server, timeout: config.Timeout, prefix: config.Prefix, guarded: config.guarded(server.Address)}
+	return &probe{
+		server: server, timeout: config.Timeout, prefix: config.Prefix, guarded: config.guarded(server.Address),
+	}
 }
 
 var (

@@ -69,8 +69,9 @@ type Server struct {
 func New(config Config) *Server {
 	config.NodeTimeout = cmp.Or(config.NodeTimeout, 300*time.Millisecond)
 	return &Server{
-		Config: config, poller: newPoller(config), scraper: newScraper(&config), examiner: &examiner{examine: config.Examine, every: config.ExamineEvery},
-		journal: newJournal(config.Log), process: rand.Text(), secret: rand.Text(),
+		Config: config, poller: newPoller(config), scraper: newScraper(&config),
+		examiner: &examiner{examine: config.Examine, every: config.ExamineEvery},
+		journal:  newJournal(config.Log), process: rand.Text(), secret: rand.Text(),
 	}
 }
 
