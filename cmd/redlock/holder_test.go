@@ -36,7 +36,8 @@ func TestRun_TellsOthersWhatRunsAndSinceWhen(t *testing.T) {
 			p := runTool(t, servers, append(test.flags, "job", "--", path, "--password=secret")...)
 			p.event("started")
 			_, metadata, _ := strings.Cut(p.event("acquired").Token, ":")
-			pattern := "^" + regexp.QuoteMeta(hostOf(t)+" pid "+strconv.Itoa(p.cmd.Process.Pid)+": "+test.shows) + `, started (\S+Z)`
+			who := hostOf(t) + " pid " + strconv.Itoa(p.cmd.Process.Pid) + ": " + test.shows
+			pattern := "^" + regexp.QuoteMeta(who) + `, started (\S+Z)`
 			if test.flags != nil {
 				pattern += ", one of " + strings.TrimPrefix(test.flags[0], "--slots=") + " slots"
 			}

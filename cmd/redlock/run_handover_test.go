@@ -22,8 +22,8 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// handover is the tool between its two processes: the first has the lock, and the second begins. Both read a certificate, which the
-// second waits for.
+// handover is the tool between its two processes: the first has the lock, and the second begins. Both read a
+// certificate, which the second waits for.
 type handover struct {
 	*process
 	t       *testing.T
@@ -116,7 +116,8 @@ func TestRun_TheLockThatIsHandedOverIsTheOneThatWasTaken(t *testing.T) {
 			if !test.shares {
 				first.endsWith(0)
 			}
-			h := startHandover(t, servers, append(test.flags, "--max-hold=1h", "--", "job", "sh", "-c", `echo "$REDLOCK_TOKEN $REDLOCK_FENCE"; cat`)...)
+			h := startHandover(t, servers, append(test.flags, "--max-hold=1h", "--", "job", "sh", "-c",
+				`echo "$REDLOCK_TOKEN $REDLOCK_FENCE"; cat`)...)
 			before := holdersOf(t, servers)
 			h.finish()
 			acquired := h.event("acquired")

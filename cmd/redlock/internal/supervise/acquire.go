@@ -74,8 +74,8 @@ func (f *front) open(open func() (*Job, error)) (*Report, error) {
 	}
 }
 
-// acquire takes the lock, or returns the report. A job that is stopped while it waits does not take the lock: it waits again when
-// it is continued.
+// acquire takes the lock, or returns the report. A job that is stopped while it waits does not take the lock: it
+// waits again when it is continued.
 func (f *front) acquire() *Report {
 	ctx := context.Background()
 	if f.job.Wait > 0 {
@@ -126,7 +126,8 @@ func (j *Job) sayAcquired(t taken) {
 	if fence > 0 {
 		text += fmt.Sprintf(", fencing token %d", fence)
 	}
-	j.Events.say(event{Event: "acquired", Token: string(t.each[0].Token()), Fence: fence, Validity: milliseconds(valid)}, text)
+	acquired := event{Event: "acquired", Token: string(t.each[0].Token()), Fence: fence, Validity: milliseconds(valid)}
+	j.Events.say(acquired, text)
 }
 
 // attempt is one try to get the lock, which a signal may end.
@@ -204,7 +205,8 @@ func isAround(holder redlock.Holder) bool {
 	return holder.Token != "" && string(holder.Token) == os.Getenv("REDLOCK_TOKEN")
 }
 
-// announceLater says who holds the lock if the wait lasts. It returns the error if that is the outer redlock run of this one.
+// announceLater says who holds the lock if the wait lasts. It returns the error if that is the outer redlock run of
+// this one.
 func (j *Job) announceLater(ctx context.Context) (within error) {
 	notice := time.NewTimer(noticeAfter)
 	defer notice.Stop()
@@ -225,7 +227,8 @@ func (j *Job) announceLater(ctx context.Context) (within error) {
 	if ctx.Err() != nil {
 		return nil
 	}
-	blocked, text := event{Event: "blocked", Lock: j.among(name)}, fmt.Sprintf("waiting for the lock %q", name)
+	blocked := event{Event: "blocked", Lock: j.among(name)}
+	text := fmt.Sprintf("waiting for the lock %q", name)
 	if err != nil {
 		blocked.Error = display.Error(err)
 		j.Events.warn(blocked, text+": "+blocked.Error)

@@ -46,11 +46,13 @@ type front struct {
 	seen     map[os.Signal]bool // that signals has had
 }
 
-// Front takes the lock, starts the holder, gives it the lock and tells it what to do. It returns the report when the command has ended.
-// The end of ctx is that of the tool's signals that came before Front was there to receive them; no command is started then. Unless the
-// command ends within a second, started is called once while it runs, with how long ago it was started. It must not block: the deadline
-// has to be watched.
-func Front(ctx context.Context, setup any, rules Rules, open func() (*Job, error), started func(ago time.Duration)) (Report, error) {
+// Front takes the lock, starts the holder, gives it the lock and tells it what to do. It returns the report when the
+// command has ended. The end of ctx is that of the tool's signals that came before Front was there to receive them;
+// no command is started then. Unless the command ends within a second, started is called once while it runs, with how
+// long ago it was started. It must not block: the deadline has to be watched.
+func Front(
+	ctx context.Context, setup any, rules Rules, open func() (*Job, error), started func(ago time.Duration),
+) (Report, error) {
 	text, err := json.Marshal(setup)
 	if err != nil {
 		return Report{}, err
@@ -289,7 +291,8 @@ func (f *front) stop(sig unix.Signal) {
 	}
 }
 
-// halt stops this process, and returns when it is continued. It reports whether there is a terminal, and so somebody who continues it.
+// halt stops this process, and returns when it is continued. It reports whether there is a terminal, and so somebody
+// who continues it.
 func (f *front) halt(sig unix.Signal) bool {
 	if f.tty == nil {
 		return false
@@ -315,7 +318,8 @@ func (f *front) awaitResume() {
 	}
 }
 
-// resume forgets a SIGTSTP from before the SIGCONT, which is void, as in the kernel. Go's runtime may deliver both a moment later.
+// resume forgets a SIGTSTP from before the SIGCONT, which is void, as in the kernel. Go's runtime may deliver both a
+// moment later.
 func (f *front) resume() {
 	<-time.After(10 * time.Millisecond)
 	drop(f.stops)

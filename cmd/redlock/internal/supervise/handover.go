@@ -14,9 +14,10 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// The lock goes from the front to the holder by its tokens. The front takes it without renewals, so its handle does nothing by itself:
-// when the holder renews the lock, the front cannot spoil that, also if it was frozen meanwhile. The front keeps the handle until the
-// holder has attached. If the holder fails before, the front waits for its end and releases the lock.
+// The lock goes from the front to the holder by its tokens. The front takes it without renewals, so its handle does
+// nothing by itself: when the holder renews the lock, the front cannot spoil that, also if it was frozen meanwhile.
+// The front keeps the handle until the holder has attached. If the holder fails before, the front waits for its end
+// and releases the lock.
 
 // given is a lock as the front gives it to the holder. The instants are of [Clock].
 type given struct {
@@ -26,7 +27,8 @@ type given struct {
 }
 
 // killedEarly is what is said if the holder was killed before the command was there.
-const killedEarly = "the process that runs the command was killed before it started the command; the lock ends at its TTL at the latest"
+const killedEarly = "the process that runs the command was killed before it started the command; " +
+	"the lock ends at its TTL at the latest"
 
 // lostEarly is the report if the lock is over before the command was there.
 func lostEarly(expired bool) *Report {
@@ -37,7 +39,8 @@ func lostEarly(expired bool) *Report {
 	return &Report{Code: CodeLost, Lost: true, Text: text}
 }
 
-// handOver starts the holder and gives it the lock. A report or an error means that it did not get it, and that no holder is left.
+// handOver starts the holder and gives it the lock. A report or an error means that it did not get it, and that no
+// holder is left.
 func (f *front) handOver(setup []byte) (*Report, error) {
 	if err := f.start(); err != nil {
 		return nil, fmt.Errorf("a second process could not be started: %w", err)
@@ -107,7 +110,8 @@ func (f *front) give() {
 	f.link.send(message{Given: g})
 }
 
-// detach ends the handle of the lock, which the holder has now. It waits for nodes that are slow, and nothing waits for it.
+// detach ends the handle of the lock, which the holder has now. It waits for nodes that are slow, and nothing waits
+// for it.
 func (f *front) detach() {
 	each, end := f.each, f.job.Close
 	f.taken, f.job = taken{}, nil
@@ -127,7 +131,8 @@ func (f *front) unlock() {
 	f.job.Close()
 }
 
-// attach takes over the lock, or returns the report. What it has attached to is released by the front then, or ends at its TTL.
+// attach takes over the lock, or returns the report. What it has attached to is released by the front then, or ends
+// at its TTL.
 func (h *holder) attach() *Report {
 	h.link.send(message{Ready: true})
 	m, ok := <-h.link.messages

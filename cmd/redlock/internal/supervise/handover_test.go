@@ -11,13 +11,14 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// A front that was frozen after it has given the lock away still has its handle, without renewals, when it goes on. The danger: what
-// it does with that ends the lock of the holder.
+// A front that was frozen after it has given the lock away still has its handle, without renewals, when it goes on.
+// The danger: what it does with that ends the lock of the holder.
 func TestHandOver_AHandleThatHasExpiredLeavesTheLockOfAnotherAlone(t *testing.T) {
 	t.Parallel()
 	servers := testredis.Real(t, 3)
 	open := func() *redlock.Locker {
-		locker, err := redlock.Open(testredis.URLs(servers), redlock.TTL(2*time.Second), redlock.WithLogger(slog.New(slog.DiscardHandler)))
+		quiet := redlock.WithLogger(slog.New(slog.DiscardHandler))
+		locker, err := redlock.Open(testredis.URLs(servers), redlock.TTL(2*time.Second), quiet)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = locker.Close() })
 		return locker
