@@ -13,6 +13,7 @@ import (
 	"github.com/fatih/color"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/benchreport"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -96,7 +97,7 @@ func (c *inspectCmd) lines(s *redlock.LockState, trips *roundTrips, columns int)
 
 // sharers are a line for each of those who share the lock, those who hold it first.
 func (c *inspectCmd) sharers(s *redlock.LockState, kind redlock.Kind) []line {
-	all := sharersOf(s, kind)
+	all := survey.Sharers(s, kind)
 	if len(all) == 0 {
 		return nil
 	}
@@ -127,41 +128,6 @@ func (c *inspectCmd) sharers(s *redlock.LockState, kind redlock.Kind) []line {
 		}
 		return nil
 	})...)
-}
-
-// sharersOf returns those of a kind who hold a lock, and behind them those on fewer nodes, with the longest TTL on any. One that has
-// several slots is there once for each.
-func sharersOf(s *redlock.LockState, kind redlock.Kind) (all []redlock.Holder) {
-	type sharer struct {
-		token redlock.Token
-		slot  int
-	}
-	place := map[sharer]int{}
-	if s.Kind == kind {
-		all = slices.Clone(s.Holders)
-	}
-	holders := len(all)
-	for i, r := range all {
-		place[sharer{r.Token, r.Slot}] = i
-	}
-	for _, n := range s.Nodes {
-		if n.Kind != kind {
-			continue
-		}
-		for _, r := range n.Holders {
-			who := sharer{r.Token, r.Slot}
-			i, known := place[who]
-			switch {
-			case !known:
-				place[who] = len(all)
-				all = append(all, r)
-			case i >= holders:
-				all[i].Nodes++
-				all[i].TTL = max(all[i].TTL, r.TTL)
-			}
-		}
-	}
-	return all
 }
 
 // cells describes what a node holds.
@@ -259,10 +225,10 @@ func inspectionOf(s *redlock.LockState, trips *roundTrips) inspection {
 	if n := len(s.Holders); n > 0 {
 		to.TTL = millis(s.Holders[n-1].TTL)
 	}
-	for _, r := range sharersOf(s, redlock.KindShared) {
+	for _, r := range survey.Sharers(s, redlock.KindShared) {
 		to.Readers = append(to.Readers, sharerJSON{Token: string(r.Token), Metadata: r.Metadata, TTL: millis(r.TTL), On: r.Nodes})
 	}
-	for _, r := range sharersOf(s, redlock.KindSlot) {
+	for _, r := range survey.Sharers(s, redlock.KindSlot) {
 		to.Slots = append(to.Slots, sharerJSON{string(r.Token), &r.Slot, r.Metadata, millis(r.TTL), r.Nodes})
 	}
 	for i := range s.Nodes {
