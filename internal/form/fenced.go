@@ -205,6 +205,12 @@ func companion(key, behind string) string { return beforeKey + key + behind }
 
 func counterOf(key string) string { return companion(key, behindCounter) }
 
+// SharersKey returns the key of the tokens that share a key. The score of a token is when it ends, see [Shared].
+func SharersKey(key string) string { return companion(key, behindSharers) }
+
+// SlotsKey returns the key of the slots of these tokens.
+func SlotsKey(key string) string { return companion(key, behindSlots) }
+
 // Reserved reports whether a key has the form of a companion key, such as a counter, or of the stamp of a node. No lock
 // may have such a key.
 func Reserved(key string) bool {

@@ -49,6 +49,9 @@ type Options struct {
 // page, on a connection of its own, and reads no more of a value than a token may have. It changes nothing. A lock that is
 // taken or released meanwhile may be listed or not.
 //
+// It also asks who shares a lock (ZRANGE, TIME), who waits for it, and whether the process of its holder listens (PUBSUB NUMSUB). A
+// node that refuses that, or has no more than data of another program to say, is asked for the rest.
+//
 // Names above the limit are left out, but what is listed is complete. Counters of fencing tokens are left out too. A node that
 // is not done within NodeLimit has not answered completely, like one that fails: what it has said until then is in the Views.
 //
@@ -60,13 +63,13 @@ func List(ctx context.Context, servers []*node.Server, o Options) (*Listing, err
 	}
 	o.Limit, o.Timeout = cmp.Or(o.Limit, DefaultLimit), cmp.Or(o.Timeout, defaultTimeout)
 	o.Connect, o.NodeLimit = cmp.Or(o.Connect, o.Timeout), cmp.Or(o.NodeLimit, max(leastNodeLimit, 10*o.Timeout))
-	t := &table{Options: o, locks: map[string]*Lock{}, servers: map[string]string{}}
+	t := &table{Options: o, locks: map[string]*Lock{}, servers: map[string]string{}, owners: map[string]presence{}}
 	listing := &Listing{Nodes: make([]NodeReport, len(servers)), Need: len(servers)/2 + 1}
 	var asking sync.WaitGroup
 	for i, s := range servers {
 		asking.Go(func() {
 			began := time.Now()
-			err := (&lister{table: t, node: i, server: s}).list(ctx)
+			err := (&lister{table: t, node: i, server: s, known: map[string]bool{}}).list(ctx)
 			listing.Nodes[i] = NodeReport{Addr: s.Address, Took: time.Since(began), Err: err}
 		})
 	}
@@ -98,6 +101,8 @@ type table struct {
 	bytes     int               // of the names
 	truncated bool              // names were left out
 	servers   map[string]string // their addresses, by run_id
+	sharers   int               // the size of those that are kept
+	owners    map[string]presence
 }
 
 // identify takes the run_id of a server, and fails if it is that of another address.
@@ -159,7 +164,7 @@ func (t *table) add(keys []string, views []View) {
 // merge completes the listing.
 func (t *table) merge(to *Listing) {
 	now := time.Now()
-	to.Truncated = t.truncated
+	to.Truncated, to.owners = t.truncated, t.owners
 	to.Locks = make([]Lock, 0, len(t.locks))
 	for _, l := range t.locks {
 		l.Views = slices.DeleteFunc(l.Views, func(v View) bool { return now.Sub(v.read) > v.TTL })
@@ -173,6 +178,10 @@ func (t *table) merge(to *Listing) {
 			if v.TTL != redlock.NoLimit {
 				v.TTL -= now.Sub(v.read)
 			}
+			for j := range v.Sharers {
+				v.Sharers[j].TTL -= now.Sub(v.read)
+			}
+			v.Sharers = slices.DeleteFunc(v.Sharers, func(h redlock.Holder) bool { return h.TTL < 0 })
 		}
 		to.Judge(l)
 		to.Locks = append(to.Locks, *l)

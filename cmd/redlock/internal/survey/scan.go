@@ -29,6 +29,47 @@ type lister struct {
 	server *node.Server
 	client *client.Client
 	paged  bool // a page has come
+
+	// What the next messages are to ask:
+	keys   []string        // whose values to read: those of the last page, without the tag
+	shared []sharedKey     // whose sharers to read
+	waits  []string        // who waits for these keys
+	owners []string        // whether the processes of these owners listen
+	known  map[string]bool // the owners that were asked for, or will be
+
+	blind bool // the server does not show who shares a lock, or there is no more room for them
+	mute  bool // the server does not say who listens
+}
+
+// message is commands that are sent together, with what takes their replies.
+type message struct {
+	commands [][]string
+	parts    []part
+}
+
+type part struct {
+	commands int
+	take     func(replies []any) error
+}
+
+// add adds commands whose replies take gets.
+func (m *message) add(take func(replies []any) error, commands ...[]string) {
+	m.commands, m.parts = append(m.commands, commands...), append(m.parts, part{len(commands), take})
+}
+
+// send sends a message, and takes the replies.
+func (l *lister) send(ctx context.Context, m *message) error {
+	replies, err := l.askMaster(ctx, m.commands)
+	if err != nil {
+		return err
+	}
+	for _, p := range m.parts {
+		if err := p.take(replies[:p.commands]); err != nil {
+			return err
+		}
+		replies = replies[p.commands:]
+	}
+	return nil
 }
 
 // list adds what the server holds to the table, within NodeLimit. It needs that bound: a server may go on naming keys for ever.
@@ -54,26 +95,22 @@ func (l *lister) scan(ctx context.Context) (err error) {
 	if err := l.introduce(ctx); err != nil {
 		return err
 	}
-	var keys []string // of the last page, without the tag
-	for cursor := "0"; cursor != "" || len(keys) > 0; {
-		// One message asks for the values of a page, and for the next page.
-		commands := l.readAll(keys)
+	// A message asks for the next page, and for what is still to be read of those before it.
+	for cursor := "0"; cursor != "" || len(l.keys)+len(l.shared)+len(l.waits)+len(l.owners) > 0; {
+		m, keys := &message{}, l.keys
+		l.keys = nil
+		l.askSharers(m)
+		l.askPresence(m)
+		m.add(func(replies []any) error { return l.take(keys, replies) }, l.readAll(keys)...)
 		if cursor != "" {
-			commands = append(commands, []string{"SCAN", cursor, "MATCH", l.match(), "COUNT", strconv.Itoa(page)})
-		}
-		replies, err := l.askMaster(ctx, commands)
-		if err != nil {
-			return err
-		}
-		if err := l.take(keys, replies); err != nil {
-			return err
-		}
-		keys = nil
-		if cursor != "" {
-			if cursor, keys, err = ParsePage(replies[len(replies)-1]); err != nil {
+			m.add(func(replies []any) (err error) {
+				cursor, l.keys, err = ParsePage(replies[0])
+				l.keys, l.paged = l.admit(l.own(l.keys)), err == nil
 				return err
-			}
-			keys, l.paged = l.admit(l.own(keys)), true
+			}, []string{"SCAN", cursor, "MATCH", l.match(), "COUNT", strconv.Itoa(page)})
+		}
+		if err := l.send(ctx, m); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -209,29 +246,43 @@ func unexpected(reply any) error {
 
 // take adds the replies to readAll to the table.
 func (l *lister) take(keys []string, replies []any) error {
-	now := time.Now()
 	views := make([]View, len(keys))
-	for i := range keys {
-		ms, isNumber := replies[2*i].(int64)
-		if !isNumber {
-			return unexpected(replies[2*i])
-		}
-		if ms < -1 {
-			continue // it is gone
-		}
-		v := View{Node: l.node, TTL: wire.TTL(ms), read: now}
-		switch value, err := textOf(replies[2*i+1]); {
-		case errors.Is(err, nodeerr.ErrForeign) || len(value) > wire.MaxToken:
-			v.Other = true
-		case err != nil:
+	for i, key := range keys {
+		v, err := l.view(replies[2*i:])
+		if err != nil {
 			return err
-		default:
-			if v.Kind = redlock.Kind(form.KindOf(value).String()); !display.Several(v.Kind) {
-				v.Token, v.Fence = token.Split(value, l.Fencing)
-			}
 		}
-		views[i] = v
+		switch views[i] = v; {
+		case v.read.IsZero():
+			continue
+		case display.Several(v.Kind):
+			l.shared = append(l.shared, sharedKey{key, v.Kind})
+		}
+		l.wonder(key, &views[i])
 	}
 	l.add(keys, views)
 	return nil
+}
+
+// view returns what the server holds under a key, by the first two of the replies. It is zero if that is nothing.
+func (l *lister) view(replies []any) (v View, err error) {
+	ms, isNumber := replies[0].(int64)
+	if !isNumber {
+		return v, unexpected(replies[0])
+	}
+	if ms < -1 {
+		return v, nil // it is gone
+	}
+	v = View{Node: l.node, TTL: wire.TTL(ms), read: time.Now()}
+	switch value, err := textOf(replies[1]); {
+	case errors.Is(err, nodeerr.ErrForeign) || len(value) > wire.MaxToken:
+		v.Other = true
+	case err != nil:
+		return v, err
+	default:
+		if v.Kind = redlock.Kind(form.KindOf(value).String()); !display.Several(v.Kind) {
+			v.Token, v.Fence = token.Split(value, l.Fencing)
+		}
+	}
+	return v, nil
 }
