@@ -44,6 +44,15 @@ func (v *Value) Refusal() *nodeerr.ServerError {
 // hiddenText takes the place of a text of the server that repeats the password.
 const hiddenText = "a text that repeats the password"
 
+// Size returns about how many bytes of memory the value takes.
+func (v *Value) Size() int {
+	size := valueSize + len(v.Text)
+	for i := range v.Items {
+		size += v.Items[i].Size()
+	}
+	return size
+}
+
 // String renders an unexpected value within the bounds of an error message.
 func (v *Value) String() string {
 	if v.hidden {

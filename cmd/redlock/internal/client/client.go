@@ -4,6 +4,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"regexp"
 	"time"
 
@@ -66,6 +67,9 @@ func (c *Client) Do(ctx context.Context, words ...string) (any, error) {
 	return replies[0], nil
 }
 
+// maxReplies bounds the replies that DoAll returns, in bytes.
+const maxReplies = 64 << 20
+
 // DoAll sends commands with one write and returns their replies; here an error reply is one of them, a [*nodeerr.ServerError].
 func (c *Client) DoAll(ctx context.Context, commands [][]string) (replies []any, err error) {
 	if c.err != nil {
@@ -88,14 +92,18 @@ func (c *Client) DoAll(ctx context.Context, commands [][]string) (replies []any,
 	if err := c.conn.Flush(); err != nil {
 		return nil, err
 	}
-	for len(replies) < len(commands) {
+	for size := 0; len(replies) < len(commands); {
 		v, err := c.conn.Read()
 		if err != nil {
 			return nil, err
 		}
-		if v.Kind != '>' { // what is pushed is no reply
-			replies = append(replies, plain(&v))
+		if v.Kind == '>' { // what is pushed is no reply
+			continue
 		}
+		if size += v.Size(); size > maxReplies {
+			return nil, fmt.Errorf("%w: %d commands got more than %d bytes", nodeerr.ErrProtocol, len(commands), maxReplies)
+		}
+		replies = append(replies, plain(&v))
 	}
 	return replies, nil
 }

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -65,6 +66,21 @@ func TestClient_EndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = c.Do(t.Context(), "PING")
 	require.ErrorIs(t, err, context.DeadlineExceeded, "a reply that comes now would be taken for the next one's")
+}
+
+// The danger: a server whose replies are long fills the memory, although each of them is short enough.
+func TestClient_BoundsTheRepliesToOneMessage(t *testing.T) {
+	t.Parallel()
+	_, c := connect(t)
+	_, err := c.Do(t.Context(), "SETRANGE", "key", "999999", "x")
+	require.NoError(t, err)
+	ask := func(n int) error {
+		_, err := c.DoAll(t.Context(), slices.Repeat([][]string{{"GET", "key"}}, n))
+		return err
+	}
+	require.NoError(t, ask(60))
+	require.ErrorIs(t, ask(70), nodeerr.ErrProtocol)
+	require.ErrorIs(t, ask(1), nodeerr.ErrProtocol, "the rest of the replies would be taken for the next ones")
 }
 
 func TestConnect_NamesWhatTheServerRefuses(t *testing.T) {
