@@ -63,7 +63,7 @@ func List(ctx context.Context, servers []*node.Server, o Options) (*Listing, err
 	}
 	o.Limit, o.Timeout = cmp.Or(o.Limit, DefaultLimit), cmp.Or(o.Timeout, defaultTimeout)
 	o.Connect, o.NodeLimit = cmp.Or(o.Connect, o.Timeout), cmp.Or(o.NodeLimit, max(leastNodeLimit, 10*o.Timeout))
-	t := &table{Options: o, locks: map[string]*Lock{}, servers: map[string]string{}, owners: map[string]presence{}}
+	t := &table{Options: o, locks: map[string]*Lock{}, servers: map[string]string{}, owners: presences{}}
 	listing := &Listing{Nodes: make([]NodeReport, len(servers)), Need: len(servers)/2 + 1}
 	var asking sync.WaitGroup
 	for i, s := range servers {
@@ -102,7 +102,7 @@ type table struct {
 	truncated bool              // names were left out
 	servers   map[string]string // their addresses, by run_id
 	sharers   int               // the size of those that are kept
-	owners    map[string]presence
+	owners    presences
 }
 
 // identify takes the run_id of a server, and fails if it is that of another address.

@@ -1,11 +1,16 @@
 package survey
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -17,10 +22,23 @@ type presence struct {
 	listening int // on how many of them it does
 }
 
-// kept reports whether no process listens on behalf of the owner of a token, as far as a majority knows.
-func (of *Listing) kept(held redlock.Token) bool {
-	p := of.owners[token.Owner(string(held))]
-	return p.asked >= of.Need && p.listening == 0
+// presences are by the owner part of tokens.
+type presences map[string]presence
+
+// kept reports whether no process listens on behalf of the owner of a token, as far as need of the nodes know.
+func (all presences) kept(held redlock.Token, need int) bool {
+	p := all[token.Owner(string(held))]
+	return p.asked >= need && p.listening == 0
+}
+
+// heard counts how many clients of one more node listen on behalf of some owners.
+func (all presences) heard(owners []string, counts []int) {
+	for i, owner := range owners {
+		p := all[owner]
+		p.asked++
+		p.listening += min(counts[i], 1)
+		all[owner] = p
+	}
 }
 
 // waiting returns the median of what the nodes say of how many processes wait; -1 if no node says.
@@ -31,11 +49,16 @@ func waiting(views []View) int {
 			said = append(said, v.waits-1)
 		}
 	}
-	if len(said) == 0 {
+	return median(said)
+}
+
+// median returns the median, of two the lower one, and -1 of nothing.
+func median(counts []int) int {
+	if len(counts) == 0 {
 		return -1
 	}
-	slices.Sort(said)
-	return said[(len(said)-1)/2]
+	slices.Sort(counts)
+	return counts[(len(counts)-1)/2]
 }
 
 const (
@@ -45,8 +68,19 @@ const (
 	maxKey = 1024
 )
 
-// AskSubscribers returns the command that asks a server how many clients listen on channels. tag is that of the server.
-func AskSubscribers(tag string, channels []string) []string {
+// channelsOf returns the channels of who waits for keys, and behind them those of owners.
+func channelsOf(waits, owners []string) (channels []string) {
+	for _, key := range waits {
+		channels = append(channels, form.WaitChannel(key))
+	}
+	for _, owner := range owners {
+		channels = append(channels, form.OwnerChannel(owner))
+	}
+	return channels
+}
+
+// askSubscribers returns the command that asks a server how many clients listen on channels. tag is that of the server.
+func askSubscribers(tag string, channels []string) []string {
 	command := append(make([]string, 0, 2+len(channels)), "PUBSUB", "NUMSUB")
 	for _, channel := range channels {
 		command = append(command, tag+channel)
@@ -54,8 +88,8 @@ func AskSubscribers(tag string, channels []string) []string {
 	return command
 }
 
-// ReadSubscribers returns how many clients listen on each of the channels. It returns nil if the reply does not say so.
-func ReadSubscribers(tag string, channels []string, reply any) []int {
+// readSubscribers returns how many clients listen on each of the channels. It returns nil if the reply does not say so.
+func readSubscribers(tag string, channels []string, reply any) []int {
 	pairs, isList := reply.([]any)
 	if !isList || len(pairs) != 2*len(channels) {
 		return nil
@@ -68,6 +102,77 @@ func ReadSubscribers(tag string, channels []string, reply any) []int {
 			return nil
 		}
 		counts[i] = int(min(n, math.MaxInt32))
+	}
+	return counts
+}
+
+// Presence is what the nodes say of who waits for a lock, and of the processes of its holders.
+type Presence struct {
+	Waiting int // how many processes wait, -1 if no node says: the median of what the nodes say
+	need    int
+	owners  presences
+}
+
+// Kept reports whether a holder is [Holder.Kept].
+func (p Presence) Kept(held redlock.Token) bool { return p.owners.kept(held, p.need) }
+
+// AskPresence asks the nodes that have answered an Inspect who waits for the lock, and whether the processes of those who hold it, or
+// share it, listen. It returns within the timeout. A node that fails, or refuses to say, is left out. prefix is that of the keys.
+func AskPresence(ctx context.Context, servers []*node.Server, prefix string, state *redlock.LockState, timeout time.Duration) Presence {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	p := Presence{Waiting: -1, need: state.Need, owners: presences{}}
+	waits, owners := []string{prefix + state.Name}, ownersIn(state)
+	var mu sync.Mutex
+	var said []int
+	var asking sync.WaitGroup
+	for i, s := range servers {
+		if state.Nodes[i].Err != nil {
+			continue
+		}
+		asking.Go(func() {
+			counts := countSubscribers(ctx, s, channelsOf(waits, owners))
+			if counts == nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			said = append(said, counts[0])
+			p.owners.heard(owners, counts[1:])
+		})
+	}
+	asking.Wait()
+	p.Waiting = median(said)
+	return p
+}
+
+// ownersIn returns the owners of the tokens in a state.
+func ownersIn(state *redlock.LockState) (owners []string) {
+	for _, n := range state.Nodes {
+		for _, h := range n.Holders {
+			if owner := token.Owner(string(h.Token)); owner != "" {
+				owners = append(owners, owner)
+			}
+		}
+	}
+	slices.Sort(owners)
+	return slices.Compact(owners)
+}
+
+// countSubscribers returns how many clients of a server listen on each of the channels, nil if it does not say.
+func countSubscribers(ctx context.Context, s *node.Server, channels []string) (counts []int) {
+	c, err := client.Connect(ctx, s)
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	for some := range slices.Chunk(channels, maxChannels) {
+		reply, _ := c.Do(ctx, askSubscribers(s.Tag, some)...)
+		more := readSubscribers(s.Tag, some, reply)
+		if more == nil {
+			return nil
+		}
+		counts = append(counts, more...)
 	}
 	return counts
 }
@@ -105,23 +210,17 @@ func (l *lister) askPresence(m *message) {
 	if len(waits)+len(owners) == 0 {
 		return
 	}
-	var channels []string
-	for _, key := range waits {
-		channels = append(channels, form.WaitChannel(key))
-	}
-	for _, owner := range owners {
-		channels = append(channels, form.OwnerChannel(owner))
-	}
+	channels := channelsOf(waits, owners)
 	m.add(func(replies []any) error {
 		if _, refused := replies[0].(*nodeerr.ServerError); refused {
 			l.mute = true
 			return nil
 		}
-		if counts := ReadSubscribers(l.server.Tag, channels, replies[0]); counts != nil {
+		if counts := readSubscribers(l.server.Tag, channels, replies[0]); counts != nil {
 			l.heard(l.node, waits, owners, counts)
 		}
 		return nil
-	}, AskSubscribers(l.server.Tag, channels))
+	}, askSubscribers(l.server.Tag, channels))
 }
 
 // heard takes how many clients of a node wait for keys, and behind these counts, how many listen on behalf of owners.
@@ -134,10 +233,5 @@ func (t *table) heard(node int, waits, owners []string, counts []int) {
 			views[at].waits = counts[i] + 1
 		}
 	}
-	for i, owner := range owners {
-		p := t.owners[owner]
-		p.asked++
-		p.listening += min(counts[len(waits)+i], 1)
-		t.owners[owner] = p
-	}
+	t.owners.heard(owners, counts[len(waits):])
 }

@@ -21,7 +21,7 @@ type Listing struct {
 	Need      int          // how many nodes make the majority
 	Truncated bool         // there are more names than the limit
 
-	owners map[string]presence // by the owner part of tokens
+	owners presences
 }
 
 // NodeReport is how a node has answered.
@@ -128,7 +128,7 @@ func (of *Listing) Judge(l *Lock) {
 // introduce sets who has the lock.
 func (of *Listing) introduce(l *Lock, s *redlock.LockState) {
 	for _, h := range s.Holders {
-		l.Holders = append(l.Holders, Holder{h, of.kept(h.Token)})
+		l.Holders = append(l.Holders, Holder{h, of.owners.kept(h.Token, of.Need)})
 	}
 	l.Kept = len(l.Holders) > 0 && !slices.ContainsFunc(l.Holders, func(h Holder) bool { return !h.Kept })
 	if l.Held() && l.Kind == redlock.KindExclusive {
@@ -137,7 +137,7 @@ func (of *Listing) introduce(l *Lock, s *redlock.LockState) {
 	}
 	if display.Several(l.Kind) {
 		for _, h := range Sharers(s, l.Kind)[len(l.Holders):] {
-			l.Others = append(l.Others, Holder{h, of.kept(h.Token)})
+			l.Others = append(l.Others, Holder{h, of.owners.kept(h.Token, of.Need)})
 		}
 	}
 }

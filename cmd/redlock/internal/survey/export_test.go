@@ -1,0 +1,6 @@
+package survey
+
+var (
+	AskSubscribers  = askSubscribers
+	ReadSubscribers = readSubscribers
+)
