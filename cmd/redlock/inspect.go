@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +33,10 @@ func (c *inspectCmd) Run(ctx context.Context, to streams) (err error) {
 	if err := c.watchFlags.check(); err != nil {
 		return err
 	}
+	servers, err := c.servers()
+	if err != nil {
+		return err
+	}
 	trips := &roundTrips{}
 	cluster, err := c.open([]pool.Option{trips.dialer()})
 	if err != nil {
@@ -45,13 +48,14 @@ func (c *inspectCmd) Run(ctx context.Context, to streams) (err error) {
 		if s == nil || ctx.Err() != nil {
 			return err
 		}
+		who := c.presence(ctx, servers, s)
 		if c.JSON {
-			return errors.Join(display.JSON(out.w, inspectionOf(s, trips), ""), unanswered(err))
+			return errors.Join(display.JSON(out.w, inspectionOf(s, who, trips), ""), unanswered(err))
 		}
 		if c.Full {
 			out.columns = 0
 		}
-		out.print(c.lines(s, trips, out.columns))
+		out.print(c.lines(s, who, trips, out.columns))
 		return unanswered(err)
 	})
 }
@@ -65,7 +69,7 @@ func unanswered(err error) error {
 }
 
 // lines are what is printed.
-func (c *inspectCmd) lines(s *redlock.LockState, trips *roundTrips, columns int) []line {
+func (c *inspectCmd) lines(s *redlock.LockState, who survey.Presence, trips *roundTrips, columns int) []line {
 	titles := []column{{"NODE", false}, {"HELD BY", false}, {"TTL LEFT", true}, {"FENCE", true}, {"METADATA", false}, {"LATENCY", true}, {"ERROR", false}}
 	var rows [][]string
 	for i := range s.Nodes {
@@ -81,11 +85,8 @@ func (c *inspectCmd) lines(s *redlock.LockState, trips *roundTrips, columns int)
 			}
 			return nil
 		})...)
-	for _, kind := range []redlock.Kind{redlock.KindShared, redlock.KindSlot} {
-		lines = append(lines, c.sharers(s, kind)...)
-	}
-	lines = append(lines, line{})
-	text := []string{explain(s, c.Full)}
+	lines = append(append(lines, sharerLines(s, who, c.Full)...), line{})
+	text := []string{explain(s, c.Full) + present(s, who)}
 	if columns > 0 { // what is no terminal gets one line, which can be searched for
 		text = wrap(text[0], min(100, columns))
 	}
@@ -93,41 +94,6 @@ func (c *inspectCmd) lines(s *redlock.LockState, trips *roundTrips, columns int)
 		lines = append(lines, line{text, colorOf(s.Verdict)})
 	}
 	return lines
-}
-
-// sharers are a line for each of those who share the lock, those who hold it first.
-func (c *inspectCmd) sharers(s *redlock.LockState, kind redlock.Kind) []line {
-	all := survey.Sharers(s, kind)
-	if len(all) == 0 {
-		return nil
-	}
-	titles := []column{{"READER", false}, {"TTL LEFT", true}, {"NODES", true}, {"METADATA", false}}
-	if kind == redlock.KindSlot {
-		titles = slices.Insert(titles, 1, column{"SLOT", true})
-		titles[0].title = "HOLDER"
-	}
-	var rows [][]string
-	for _, r := range all {
-		metadata := display.Text(r.Metadata)
-		if !c.Full {
-			metadata = clip(metadata, 40)
-		}
-		row := []string{tokenText(string(r.Token), c.Full), ttlText(r.TTL), fmt.Sprintf("%d/%d", r.Nodes, len(s.Nodes)), metadata}
-		switch {
-		case kind == redlock.KindSlot && r.Slot < 0:
-			row = slices.Insert(row, 1, "none")
-		case kind == redlock.KindSlot:
-			row = slices.Insert(row, 1, fmt.Sprint(r.Slot))
-		}
-		rows = append(rows, row)
-	}
-	holders := len(s.Holders)
-	return append([]line{{}}, table(titles, rows, func(row int) *color.Color {
-		if s.Kind == kind && row < holders {
-			return good
-		}
-		return nil
-	})...)
 }
 
 // cells describes what a node holds.
@@ -188,6 +154,8 @@ type inspection struct {
 	TTL      int64            `json:"ttl_ms,omitempty"` // -1 means for ever
 	Need     int              `json:"nodes_needed"`
 	Waits    bool             `json:"writer_waits"`
+	Kept     bool             `json:"kept"`
+	Waiting  *int             `json:"waiting,omitempty"` // nil means that it is not known
 	Readers  []sharerJSON     `json:"readers,omitempty"` // those on fewer nodes too
 	Slots    []sharerJSON     `json:"slots,omitempty"`   // likewise
 	Nodes    []nodeInspection `json:"nodes"`
@@ -199,6 +167,24 @@ type sharerJSON struct {
 	Metadata string `json:"metadata,omitempty"`
 	TTL      int64  `json:"ttl_ms"`
 	On       int    `json:"on_nodes"`
+	Kept     bool   `json:"kept"`
+}
+
+// sharerOf returns the JSON of a holder of a lock of a kind.
+func sharerOf(kind redlock.Kind, h redlock.Holder, kept bool) sharerJSON {
+	to := sharerJSON{Token: string(h.Token), Metadata: h.Metadata, TTL: millis(h.TTL), On: h.Nodes, Kept: kept}
+	if kind == redlock.KindSlot {
+		to.Slot = &h.Slot
+	}
+	return to
+}
+
+// known returns a count, nil if it is not known, which is -1.
+func known(count int) *int {
+	if count < 0 {
+		return nil
+	}
+	return &count
 }
 
 type nodeInspection struct {
@@ -216,9 +202,10 @@ type nodeInspection struct {
 	Error    string       `json:"error,omitempty"`
 }
 
-func inspectionOf(s *redlock.LockState, trips *roundTrips) inspection {
+func inspectionOf(s *redlock.LockState, who survey.Presence, trips *roundTrips) inspection {
 	to := inspection{
-		Name: s.Name, Verdict: s.Verdict, Kind: s.Kind, Text: explain(s, true), Need: s.Need, Waits: s.WriterWaits,
+		Name: s.Name, Verdict: s.Verdict, Kind: s.Kind, Text: explain(s, true) + present(s, who), Need: s.Need,
+		Waits: s.WriterWaits, Kept: keptIn(s, who) == len(s.Holders) && len(s.Holders) > 0, Waiting: known(who.Waiting),
 	}
 	h := exclusive(s.Kind, s.Holders)
 	to.Token, to.Metadata, to.Fence = string(h.Token), h.Metadata, h.Fence
@@ -226,10 +213,10 @@ func inspectionOf(s *redlock.LockState, trips *roundTrips) inspection {
 		to.TTL = millis(s.Holders[n-1].TTL)
 	}
 	for _, r := range survey.Sharers(s, redlock.KindShared) {
-		to.Readers = append(to.Readers, sharerJSON{Token: string(r.Token), Metadata: r.Metadata, TTL: millis(r.TTL), On: r.Nodes})
+		to.Readers = append(to.Readers, sharerOf(redlock.KindShared, r, who.Kept(r.Token)))
 	}
 	for _, r := range survey.Sharers(s, redlock.KindSlot) {
-		to.Slots = append(to.Slots, sharerJSON{string(r.Token), &r.Slot, r.Metadata, millis(r.TTL), r.Nodes})
+		to.Slots = append(to.Slots, sharerOf(redlock.KindSlot, r, who.Kept(r.Token)))
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]

@@ -104,7 +104,11 @@ func (c *listCmd) choose(listing *survey.Listing) (shown []survey.Lock, hidden i
 
 // holds reports whether --holder chooses a lock.
 func (c *listCmd) holds(l survey.Lock) bool {
-	return c.Holder == "" || slices.ContainsFunc(l.Views, func(v survey.View) bool { return strings.Contains(v.Token, c.Holder) })
+	return c.Holder == "" || slices.ContainsFunc(l.Views, func(v survey.View) bool {
+		return strings.Contains(v.Token, c.Holder) || slices.ContainsFunc(v.Sharers, func(h redlock.Holder) bool {
+			return strings.Contains(string(h.Token), c.Holder)
+		})
+	})
 }
 
 // remarks are what is not as it should be.
@@ -135,6 +139,29 @@ func remarks(l survey.Lock) (all []string) {
 	return all
 }
 
+// detailsOf are the remarks on a lock, and what else is known of it.
+func detailsOf(l survey.Lock) (all []string) {
+	if l.Waiting > 0 {
+		all = append(all, fmt.Sprintf("%d wait", l.Waiting))
+	}
+	if kept := keptOf(l.Holders); kept > 0 && kept < len(l.Holders) {
+		all = append(all, fmt.Sprintf("%d kept", kept))
+	} else if kept > 0 {
+		all = append(all, "kept")
+	}
+	return append(all, remarks(l)...)
+}
+
+// keptOf returns for how many holders no process listens.
+func keptOf(holders []survey.Holder) (n int) {
+	for _, h := range holders {
+		if h.Kept {
+			n++
+		}
+	}
+	return n
+}
+
 // lines are what is printed.
 func (c *listCmd) lines(listing *survey.Listing, shown []survey.Lock, hidden int) (lines []line) {
 	titles := []column{{"NAME", false}, {"HOLDER", false}, {"FENCE", true}, {"TTL", true}, {"NODES", true}, {"REMARK", false}}
@@ -144,7 +171,7 @@ func (c *listCmd) lines(listing *survey.Listing, shown []survey.Lock, hidden int
 	}
 	if len(rows) > 0 {
 		lines = append(table(titles, rows, func(row int) *color.Color {
-			if rows[row][5] != "" {
+			if len(remarks(shown[row])) > 0 {
 				return odd
 			}
 			return nil
@@ -164,7 +191,10 @@ func (c *listCmd) lines(listing *survey.Listing, shown []survey.Lock, hidden int
 // cells describes a lock.
 func (c *listCmd) cells(l survey.Lock, listing *survey.Listing) []string {
 	name, holder, fence := display.Text(l.Name), display.Text(l.Metadata), ""
-	if holder == "" || c.Full {
+	switch {
+	case l.Held() && display.Several(l.Kind) && len(l.Holders) > 0:
+		holder = c.sharers(l)
+	case holder == "" || c.Full:
 		holder = c.tokens(l)
 	}
 	if l.Fence > 0 {
@@ -174,7 +204,27 @@ func (c *listCmd) cells(l survey.Lock, listing *survey.Listing) []string {
 		name, holder = clip(name, 50), clip(holder, 60)
 	}
 	on := fmt.Sprintf("%d/%d", l.On, len(listing.Nodes))
-	return []string{name, holder, fence, ttlText(l.TTL), on, strings.Join(remarks(l), ", ")}
+	return []string{name, holder, fence, ttlText(l.TTL), on, strings.Join(detailsOf(l), ", ")}
+}
+
+// sharers says who shares a lock: how many there are, the one that ends first, and how many more. With --full it shows all tokens.
+func (c *listCmd) sharers(l survey.Lock) string {
+	count := display.Counted(len(l.Holders), display.Noun(l.Kind))
+	if l.More {
+		count = "over " + count
+	}
+	if c.Full {
+		all := make([]string, len(l.Holders))
+		for i, h := range l.Holders {
+			all[i] = tokenText(string(h.Token), true)
+		}
+		return count + ": " + strings.Join(all, " ")
+	}
+	first := cmp.Or(display.Text(l.Holders[0].Metadata), tokenText(string(l.Holders[0].Token), false))
+	if more := len(l.Holders) - 1; more > 0 {
+		return fmt.Sprintf("%s: %s, +%d", count, clip(first, 20), more)
+	}
+	return count + ": " + first
 }
 
 // tokens returns the token of the holder, or without a majority those that nodes hold.

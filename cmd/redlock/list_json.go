@@ -24,6 +24,10 @@ type lockJSON struct {
 	Fence    uint64          `json:"fence,omitempty"`
 	TTL      int64           `json:"ttl_ms"` // -1 means for ever
 	On       int             `json:"on_nodes"`
+	Holders  []sharerJSON    `json:"holders,omitempty"`
+	More     bool            `json:"holders_left_out,omitempty"` // there are more holders
+	Kept     bool            `json:"kept"`
+	Waiting  *int            `json:"waiting,omitempty"` // nil means that it is not known
 	Remarks  []string        `json:"remarks"`
 	Nodes    []viewJSON      `json:"nodes"` // those that hold anything
 }
@@ -49,7 +53,10 @@ func listOf(listing *survey.Listing, shown []survey.Lock, hidden int) listJSON {
 	for _, l := range shown {
 		lock := lockJSON{
 			Name: l.Name, Verdict: l.Verdict, Kind: l.Kind, Data: l.Other, Token: l.Token, Metadata: l.Metadata, Fence: l.Fence,
-			TTL: millis(l.TTL), On: l.On, Remarks: append([]string{}, remarks(l)...),
+			TTL: millis(l.TTL), On: l.On, More: l.More, Kept: l.Kept, Waiting: known(l.Waiting), Remarks: append([]string{}, remarks(l)...),
+		}
+		for _, h := range l.Holders {
+			lock.Holders = append(lock.Holders, sharerOf(l.Kind, h.Holder, h.Kept))
 		}
 		for _, v := range l.Views {
 			lock.Nodes = append(lock.Nodes, viewJSON{listing.Nodes[v.Node].Addr, v.Kind, v.Other, v.Token, v.Fence, millis(v.TTL)})

@@ -64,7 +64,7 @@ func TestList_ShowsARowForThoseThatShare(t *testing.T) {
 			many := display.Nouns(kind)
 			for prefix, shown := range map[string]string{"lock:": " ", "": " lock:"} {
 				out := steady(succeed(t, flags, "list", "--key-prefix="+prefix))
-				require.Contains(t, out, shown+"held "+many+" T 5/5 ")
+				require.Regexp(t, shown+"held 2 "+many+`: of [01], \+1 T 5/5 kept `, out)
 				require.Contains(t, out, shown+"left "+many+" no TTL 1/5 held by nobody, no TTL ")
 				require.Contains(t, out, shown+"mixed "+test.shown)
 				require.Contains(t, out, "4 locks, 5 of 5 nodes answered.", "companion keys are none")
@@ -110,8 +110,8 @@ func TestInspect_ShowsEachReader(t *testing.T) {
 	require.Empty(t, document.Token)
 	require.Len(t, document.Readers, 3)
 	slices.SortFunc(document.Readers, func(a, b sharerJSON) int { return b.On - a.On }) // they are in the order of their TTLs
-	require.Equal(t, sharerJSON{string(locks[0].Token()), nil, "of 0", document.Readers[0].TTL, 5}, document.Readers[0])
-	require.Equal(t, sharerJSON{string(locks[1].Token()), nil, "of 1", document.Readers[1].TTL, 3}, document.Readers[1])
+	require.Equal(t, sharerJSON{string(locks[0].Token()), nil, "of 0", document.Readers[0].TTL, 5, true}, document.Readers[0])
+	require.Equal(t, sharerJSON{string(locks[1].Token()), nil, "of 1", document.Readers[1].TTL, 3, true}, document.Readers[1])
 	require.Equal(t, 1, document.Readers[2].On)
 	require.Greater(t, document.Readers[0].TTL, eternity.Milliseconds()/2)
 	require.Equal(t, redlock.KindShared, document.Nodes[4].Kind)

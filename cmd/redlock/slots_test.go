@@ -42,7 +42,7 @@ func TestInspect_ShowsEachSlotWithItsSlot(t *testing.T) {
 	require.Len(t, document.Slots, 5)
 	slices.SortFunc(document.Slots, func(a, b sharerJSON) int { return b.On - a.On }) // they are in the order of their TTLs
 	slot := 7
-	require.Equal(t, sharerJSON{string(locks[0].Token()), &slot, "of 0", document.Slots[0].TTL, 5}, document.Slots[0])
+	require.Equal(t, sharerJSON{string(locks[0].Token()), &slot, "of 0", document.Slots[0].TTL, 5, true}, document.Slots[0])
 	require.Equal(t, 8, *document.Slots[1].Slot)
 	require.ElementsMatch(t, []string{string(locks[0].Token()), string(locks[1].Token())}, document.Nodes[4].Slots)
 	require.Empty(t, document.Nodes[4].Readers)

@@ -94,7 +94,9 @@ func (c *unlockCmd) force(ctx context.Context, to streams, on *cluster) error {
 		out.print([]line{{text: "There is nothing to remove. " + text}})
 		return nil
 	}
-	out.print(holdings(seen, "nothing"))
+	who := c.presence(ctx, serversOf(on.nodes), seen)
+	text += present(seen, who)
+	out.print(append(holdings(seen, "nothing"), sharerLines(seen, who, false)...))
 	if !c.Yes {
 		fmt.Fprintf(to.out, "\n%s\n\n%s\nRemove it? [y/N] ", text, strings.Join(wrap(survey.Overlap, screen), "\n"))
 		if yes, err := confirmed(ctx); err != nil || !yes {
