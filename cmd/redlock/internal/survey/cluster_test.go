@@ -5,15 +5,19 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	slots "github.com/quorumlock/quorumlock/internal/cluster"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // slot returns the tag and the slot of one of three nodes.
@@ -83,6 +87,43 @@ func TestList_OfAClusterHasNoTagsAndNoKeysOfOthers(t *testing.T) {
 	listing, err = survey.List(t.Context(), servers, survey.Options{Timeout: long})
 	require.NoError(t, err)
 	require.Len(t, listing.Locks, 6)
+}
+
+// The danger: the tag is missing before a key or a channel, and a cluster looks as if nobody shared a lock or waited.
+func TestList_OfAClusterShowsSharersAndWhoWaits(t *testing.T) {
+	t.Parallel()
+	c := testredis.NewCluster(t)
+	put(t, c, "lock:plain")
+	held := token.Random(token.NewOwner())
+	for i := range 3 {
+		tag, slot := slot(i)
+		owner := c.Owner(slot)
+		on := []*testredis.Process{owner}
+		do(t, on, "SET", tag+"lock:slots", "|slots", "PX", long.Milliseconds())
+		do(t, on, "ZADD", tag+"{lock:slots}:sharers", time.Now().Add(long).UnixMilli(), held)
+		do(t, on, "ZADD", tag+"{lock:slots}:slots", 7, held)
+		subscribe(t, owner, tag+form.WaitChannel("lock:plain"))
+		subscribe(t, owner, form.WaitChannel("lock:slots")) // without the tag
+	}
+	listing, err := survey.List(t.Context(), nodesOf(t, c), survey.Options{Prefix: "lock:", Timeout: long})
+	require.NoError(t, err)
+	require.Equal(t, []string{"plain", "slots"}, names(listing))
+	require.Equal(t, 1, listing.Locks[0].Waiting)
+	require.Equal(t, 0, listing.Locks[1].Waiting)
+	require.Equal(t, []string{held + " in 7 on 3"}, tokens(listing.Locks[1].Holders))
+	require.True(t, listing.Locks[1].Kept)
+	l, err := redlock.Open([]string{c.URL(3)}, redlock.WithKeyPrefix("lock:"), pool.WithTimeout(time.Minute), pool.WithRestartGuard(long))
+	require.NoError(t, err)
+	defer l.Close()
+	state, err := l.Inspect(t.Context(), "plain")
+	require.NoError(t, err)
+	require.Equal(t, 1, survey.AskPresence(t.Context(), nodesOf(t, c), "lock:", state, long).Waiting)
+
+	tag, slot := slot(1)
+	subscribe(t, c.Owner(slot), tag+form.OwnerChannel(token.Owner(held)))
+	listing, err = survey.List(t.Context(), nodesOf(t, c), survey.Options{Prefix: "lock:", Timeout: long})
+	require.NoError(t, err)
+	require.False(t, listing.Locks[1].Kept)
 }
 
 // atWrite calls act before the n-th write.

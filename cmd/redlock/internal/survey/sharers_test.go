@@ -160,6 +160,36 @@ func TestList_ShowsTheSharersThatEndLastOfVeryMany(t *testing.T) {
 	}
 }
 
+// The danger: servers with very many sharers fill the memory of the tool, which lists only how many locks there are otherwise.
+func TestList_BoundsTheSharersOfAllLocks(t *testing.T) {
+	t.Parallel()
+	const names, most = 300, 64 << 20
+	on := testredis.Real(t, 1)
+	do(t, on, "EVAL", `
+		for i = 1, ARGV[1] do
+			redis.call('SET', 'name' .. i, '|shared', 'PX', 3600000)
+			for j = 1, ARGV[2] do redis.call('ZADD', '{name' .. i .. '}:sharers', ARGV[3] + j, ARGV[4] .. j) end
+		end`, 0, names, form.MostSharers, time.Now().Add(long).UnixMilli(), strings.Repeat("r", 960))
+	listing, err := survey.List(t.Context(), servers(t, on), survey.Options{Timeout: time.Minute})
+	require.NoError(t, err)
+	require.Len(t, listing.Locks, names)
+	size, marks := 0, 0
+	for _, l := range listing.Locks {
+		require.True(t, l.Held())
+		require.Equal(t, redlock.KindShared, l.Kind)
+		if len(l.Holders) == 0 {
+			marks++
+		}
+		for _, h := range l.Holders {
+			size += len(h.Token)
+		}
+	}
+	require.Positive(t, marks)
+	require.Less(t, marks, names)
+	require.Less(t, size, most)
+	require.Greater(t, size, most/2)
+}
+
 // userOf returns how servers are reached as a user, whom they get with these rights.
 func userOf(t *testing.T, on []*testredis.Process, rights ...any) pool.Option {
 	t.Helper()
