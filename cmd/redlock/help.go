@@ -26,14 +26,15 @@ lock is over; if the lock was deleted, as soon as that is noticed. Exit code: th
   redlock release nightly-backup --token "$TOKEN"`,
 
 	"list": `All locks under the key prefix, merged over the nodes. Nothing is changed, and no node is held up: keys are scanned in small pages.
+A remark says how many processes wait for a lock, and "kept" that no process listens for its holder.
 
   redlock list 'backup-*' --sort ttl`,
 
-	"inspect": `A line for each node, and below them what they come to. Nothing is changed.
+	"inspect": `A line for each node, and below them each reader or slot, and what the nodes come to. Nothing is changed.
 
   redlock inspect nightly-backup --watch`,
 
-	"unlock": `Frees a lock by its token, or by force if its holder is gone. ` + survey.Overlap + `
+	"unlock": `Frees a lock by its token, or by force if its holder is gone. The token of one reader or slot ends only that one. ` + survey.Overlap + `
 
   redlock unlock nightly-backup --force`,
 
