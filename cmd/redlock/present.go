@@ -38,8 +38,8 @@ func present(s *redlock.LockState, who survey.Presence) (text string) {
 }
 
 // causes are why no process may listen for a holder.
-const causes = `. "run --at-least" or "try" left the lock to its TTL, another process has taken the lock over, or its process has died, ` +
-	"has not renewed the lock yet, or may not subscribe."
+const causes = `. "run --at-least" or "try" left the lock to its TTL, another process took it over, or its process died, never waited or ` +
+	"renewed so far, or may not subscribe."
 
 // keptIn returns for how many holders of a lock no process listens.
 func keptIn(s *redlock.LockState, who survey.Presence) (n int) {
