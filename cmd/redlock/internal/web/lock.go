@@ -1,0 +1,156 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"html/template"
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// lockView is a lock on the page.
+type lockView struct {
+	ID, Name    string
+	Query       template.URL // has the name
+	State, Text string
+	Who, Token  string
+	Fence       uint64
+	Held        string // for how long it was seen so; "" if it was not
+	AtLeast     bool   // it may have been held before
+	Left        string
+	Share       int // of the longest TTL of this holder that is left, in percent
+	On, Of      int
+	Nodes       []holding    // on the page about it
+	Changes     []changeView // on the page about it, the newest first
+	Unlockable  bool
+}
+
+// holding is what one node holds of a lock.
+type holding struct {
+	Addr, State, Text, Token, Left string
+	Fence                          uint64
+}
+
+// states of a lock and of what a node holds of it, with what the page says.
+const (
+	stateHeld    = "held"
+	stateForever = "forever"
+	stateSplit   = "split"
+	stateOther   = "other"
+	stateFree    = "free"
+	stateUnknown = "unknown"
+)
+
+// lock shows a lock as it is expected to be by now: age is how old what is known of it is.
+func (s *Server) lock(l *survey.Lock, past *history, age time.Duration) lockView {
+	hash := fnv.New64a()
+	hash.Write([]byte(l.Name))
+	v := lockView{
+		ID: fmt.Sprintf("lock-%x", hash.Sum64()), Name: display.Clipped(l.Name, maxText), Query: query{Name: l.Name}.Link(),
+		Who: display.Clipped(l.Metadata, maxText), Token: display.Clipped(l.Token, maxToken), Fence: l.Fence, Left: left(l.TTL, age), On: l.On, Of: len(s.Servers),
+		Unlockable: s.AllowUnlock && !l.Other,
+	}
+	v.State, v.Text = stateOf(l)
+	switch {
+	case l.Empty:
+		v.Token = tokenText("", maxToken)
+	case display.Several(l.Kind) && l.Held():
+		v.Who = display.Nouns(l.Kind)
+	}
+	sight := past.last[l.Name]
+	if sight == nil || !l.Held() {
+		return v
+	}
+	if sight.longest > 0 && l.TTL != redlock.NoLimit {
+		v.Share = int(100 * max(0, l.TTL-age) / sight.longest)
+	}
+	if held := past.lastAt.Sub(sight.since); held >= time.Second || !sight.atLeast {
+		v.Held, v.AtLeast = remaining(max(held, 1)), sight.atLeast
+	}
+	return v
+}
+
+func stateOf(l *survey.Lock) (state, text string) {
+	switch {
+	case l.Other || l.Verdict == redlock.VerdictForeign:
+		return stateOther, "data of another program"
+	case l.Verdict == redlock.VerdictNobody:
+		return stateSplit, "held by nobody"
+	case !l.Held():
+		return stateUnknown, "unknown"
+	case l.Empty && l.TTL == redlock.NoLimit:
+		return stateForever, "held for ever by an empty value"
+	case l.Empty:
+		return stateHeld, "held by an empty value"
+	case l.TTL == redlock.NoLimit:
+		return stateForever, "held for ever"
+	}
+	return stateHeld, "held"
+}
+
+func left(ttl, age time.Duration) string {
+	if ttl == redlock.NoLimit {
+		return remaining(ttl)
+	}
+	return remaining(max(0, ttl-age))
+}
+
+// about shows one lock, with what each node holds of it and what has happened to it.
+func (s *Server) about(name string, snap *snapshot, past *history, age time.Duration) *lockView {
+	l := &survey.Lock{Name: name}
+	snap.Listing.Judge(l)
+	i, found := slices.BinarySearchFunc(snap.Listing.Locks, name, func(l survey.Lock, name string) int { return cmp.Compare(l.Name, name) })
+	if found {
+		l = &snap.Listing.Locks[i]
+	}
+	v := s.lock(l, past, age)
+	if l.Token != "" {
+		v.Token = display.Clipped(l.Token, maxText)
+	}
+	if !found {
+		v.Left, v.Unlockable = "", false
+		switch {
+		case snap.Listing.Truncated:
+			v.State, v.Text = stateUnknown, "unknown: not among those that were listed"
+		case l.Verdict == redlock.VerdictNobody:
+			v.State = stateFree
+		default:
+			v.Text = "unknown: too few nodes answer"
+		}
+	}
+	for i, report := range snap.Listing.Nodes {
+		h := holding{Addr: display.Clipped(report.Addr, maxText), State: stateFree, Text: "nothing"}
+		if report.Err != nil {
+			h.State, h.Text = stateUnknown, "not known: "+errorText(report.Err)
+		}
+		for _, view := range l.Views {
+			if view.Node == i {
+				h.State, h.Text, h.Left = stateSplit, "a token", left(view.TTL, age)
+				h.Token, h.Fence = tokenText(view.Token, maxText), view.Fence
+				switch {
+				case view.Other:
+					h.State, h.Text, h.Token = stateOther, "data of another program", ""
+				case display.Several(view.Kind):
+					h.Text, h.Token = display.Nouns(view.Kind), ""
+					if l.Held() && l.Kind == view.Kind {
+						h.State = stateHeld
+					}
+				case view.Token == "":
+					h.Text = "an empty value"
+				case l.Held() && view.Token == l.Token:
+					h.State, h.Text = stateHeld, "the holder's token"
+				case l.Held():
+					h.Text = "another token"
+				}
+			}
+		}
+		v.Nodes = append(v.Nodes, h)
+	}
+	v.Changes = timeline(past, name)
+	return &v
+}
