@@ -18,7 +18,7 @@ func Spark(latencies []time.Duration, full time.Duration) (lines []string, misse
 const (
 	MaxEvents = maxEvents
 	MaxPasts  = maxPasts
-	MaxRows   = maxRows
+	PerPage   = perPage
 	MaxBody   = maxBody
 	MaxLines  = maxLines
 )

@@ -75,6 +75,8 @@ func TestServer_RefusesWhatItDoesNotKnow(t *testing.T) {
 		"/nothing": http.StatusNotFound, "/etc/passwd": http.StatusNotFound, "/page.html": http.StatusNotFound,
 		"/lock": http.StatusBadRequest, "/?sort=x": http.StatusBadRequest, "/?q=" + strings.Repeat("x", 300): http.StatusBadRequest,
 		"/lock?name=" + strings.Repeat("x", 5000): http.StatusBadRequest,
+		"/?page=0": http.StatusBadRequest, "/?page=-1": http.StatusBadRequest, "/?page=x": http.StatusBadRequest,
+		"/lock?name=x&page=1.5": http.StatusBadRequest,
 	} {
 		got, _ := s.get(path)
 		require.Equal(t, code, got, path)
@@ -174,27 +176,6 @@ func TestServer_RefusesFormsThatAreNotFromItsPages(t *testing.T) {
 	answer, _ = s.request(http.MethodPost, "/unlock", good, header("Sec-Fetch-Site", "same-origin"))
 	require.Equal(t, http.StatusOK, answer.StatusCode)
 	require.Zero(t, s.holds("lock:name"))
-}
-
-func TestServer_ShowsABoundedNumberOfLocksAndFiltersThem(t *testing.T) {
-	s := overReal(t, nil)
-	do(t, s.servers, "EVAL", `for i = 1000, 1499 do redis.call("SET", "lock:name-" .. i, "token-" .. i, "PX", 600000 + 1000 * (1499 - i)) end`, 0)
-	text := s.see("/", "the filter finds 300 more")
-	require.Equal(t, web.MaxRows, strings.Count(text, `<tr id="lock-`))
-	require.Contains(t, text, "name-1000<")
-	require.NotContains(t, text, "name-1499<")
-	_, text = s.get("/?sort=left")
-	require.Contains(t, text, "name-1499<")
-	require.NotContains(t, text, "name-1000<")
-	require.Contains(t, text, `aria-sort="ascending"><a href="/?sort=left">Time left`)
-	_, text = s.get("/?q=NAME-149")
-	require.Equal(t, 10, strings.Count(text, `<tr id="lock-`))
-	require.Contains(t, text, "10 of 500 locks")
-	require.Contains(t, text, `href="/?q=NAME-149&amp;sort=holder"`)
-	_, text = s.get("/?q=token-1234")
-	require.Equal(t, 1, strings.Count(text, `<tr id="lock-`))
-	_, text = s.get("/?q=nothing")
-	require.Contains(t, text, "No lock has “nothing”")
 }
 
 func TestServer_ShowsNodesThatAreAway(t *testing.T) {

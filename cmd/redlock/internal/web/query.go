@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ type query struct {
 	Filter string // what the name, the metadata or the token has to contain, in any case; "" shows all
 	Sort   string // a key of orders
 	Name   string // of the lock that the page is about; "" means that it is about all
+	Page   int    // of the locks, from 1 on; 0 is 1
 }
 
 // row is a lock of a listing, with what the listings before it have found of it.
@@ -62,7 +64,11 @@ func (r row) wrong() bool {
 
 func parseQuery(values url.Values) (query, error) {
 	q := query{Filter: strings.TrimSpace(values.Get("q")), Sort: cmp.Or(values.Get("sort"), "name"), Name: values.Get("name")}
+	var err error
+	q.Page, err = parsePage(values.Get("page"))
 	switch {
+	case err != nil:
+		return q, err
 	case len(q.Filter) > maxFilter:
 		return q, fmt.Errorf("the filter has more than %d bytes", maxFilter)
 	case len(q.Name) > maxName:
@@ -81,12 +87,15 @@ func (q query) Link() template.URL {
 			values.Set(key, value)
 		}
 	}
+	if q.Page > 1 {
+		values.Set("page", strconv.Itoa(q.Page))
+	}
 	return template.URL(values.Encode())
 }
 
-// By returns the same query in another order.
+// By returns the same query in another order, from its first page on.
 func (q query) By(order string) query {
-	q.Sort = order
+	q.Sort, q.Page = order, 1
 	return q
 }
 

@@ -7,9 +7,6 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 )
 
-// maxRows is how many locks a page shows.
-const maxRows = 200
-
 // view is what the templates show. All texts of servers in it are visible, and the templates escape them.
 type view struct {
 	Process, Secret string // see Server
@@ -27,6 +24,7 @@ type view struct {
 	Scale       string // what the height of their sparklines stands for
 	Locks       []lockView
 	Listed      bool   // the locks are known
+	Pager       pager  // where among those that the filter lets through
 	Matching    int    // locks that the filter lets through
 	Wrong       int    // of them; they come first
 	Total       int    // locks
@@ -60,9 +58,6 @@ func (v *view) Column(order, text string) column {
 
 // Voting returns how many nodes programs may ask for locks.
 func (v *view) Voting() int { return v.Answered - v.Quarantined }
-
-// More returns how many locks are left out that the filter lets through.
-func (v *view) More() int { return v.Matching - len(v.Locks) }
 
 // view shows what the poller knows.
 func (s *Server) view(q query, snap *snapshot, now time.Time) *view {
@@ -111,7 +106,9 @@ func (s *Server) view(q query, snap *snapshot, now time.Time) *view {
 	}
 	shown, wrong := q.apply(snap.Listing.Locks, past, s.Prefix != "")
 	v.Matching, v.Wrong = len(shown), wrong
-	for _, l := range shown[:min(len(shown), maxRows)] {
+	pager, from, to := turn(q, len(shown))
+	v.Pager, v.Query = pager, pager.Query
+	for _, l := range shown[from:to] {
 		v.Locks = append(v.Locks, s.lock(l.Lock, past, age))
 	}
 	for _, e := range slices.Backward(past.recent) {
