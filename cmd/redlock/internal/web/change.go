@@ -16,28 +16,56 @@ type changeView struct {
 	Query                                           template.URL // has the name
 }
 
+// maxChanges is how many changes the page about all locks shows.
+const maxChanges = 12
+
+// dated is a line of a timeline.
+type dated struct {
+	at time.Time
+	changeView
+}
+
 // timeline returns what has happened to a name, the newest first, and when nobody watched.
 func timeline(past *history, name string) []changeView {
-	type row struct {
-		at time.Time
-		changeView
-	}
-	rows := []row{{past.Began, changeView{Clock: clock(past.Began), State: "note", Text: "watched from here on"}}}
+	rows := []dated{{past.Began, changeView{Clock: clock(past.Began), State: "note", Text: "watched from here on"}}}
 	for _, e := range past.of(name) {
 		c := change(e)
 		c.Name = "" // the page is about it
-		rows = append(rows, row{e.At, c})
+		rows = append(rows, dated{e.At, c})
 	}
+	return latest(append(rows, unwatched(past)...), maxEvents+maxGaps+1)
+}
+
+// lately returns what has happened to all names, the newest first, and when nobody watched since the first of that.
+func lately(past *history) []changeView {
+	var rows []dated
+	for _, e := range past.recent {
+		rows = append(rows, dated{e.At, change(e)})
+	}
+	for _, row := range unwatched(past) {
+		if len(rows) > 0 && !row.at.Before(rows[0].at) {
+			rows = append(rows, row)
+		}
+	}
+	return latest(rows, maxChanges)
+}
+
+// unwatched returns the times in which nothing was recorded.
+func unwatched(past *history) (rows []dated) {
 	for _, g := range past.gaps {
 		text := fmt.Sprintf("not watched from %s to %s, as no page was open", clock(g.From), clock(g.To))
 		if g.Asked {
 			text = fmt.Sprintf("not known from %s to %s, as too few nodes answered", clock(g.From), clock(g.To))
 		}
-		rows = append(rows, row{g.From, changeView{Clock: clock(g.From), State: "note", Text: text}})
+		rows = append(rows, dated{g.From, changeView{Clock: clock(g.From), State: "note", Text: text}})
 	}
-	slices.SortStableFunc(rows, func(a, b row) int { return a.at.Compare(b.at) })
-	var views []changeView
-	for _, r := range slices.Backward(rows) {
+	return rows
+}
+
+// latest sorts lines by time, and returns the last of them, the newest first.
+func latest(rows []dated, most int) (views []changeView) {
+	slices.SortStableFunc(rows, func(a, b dated) int { return a.at.Compare(b.at) })
+	for _, r := range slices.Backward(newest(rows, most)) {
 		views = append(views, r.changeView)
 	}
 	return views

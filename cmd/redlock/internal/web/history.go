@@ -16,6 +16,7 @@ const (
 	handed   = "changed hands"
 	freed    = "freed"
 	expired  = "expired"
+	ended    = "not held any more" // freed or expired, which of them was not seen
 	split    = "no majority"
 	regained = "majority again"
 )
@@ -66,6 +67,8 @@ type sight struct {
 	since           time.Time     // the first listing that has found this holder
 	atLeast         bool          // the lock may have been held before
 	unseen          bool          // what happened before the next listing that finds it held may not have been seen
+	vague           bool          // since the last listing with a verdict there was one without
+	nodes           []int         // that held anything as of the last listing
 }
 
 // past is what has happened to one name.
@@ -85,7 +88,41 @@ func (h *history) record(now, began time.Time, l *survey.Listing, pause time.Dur
 		h.triedAt = now
 		return
 	}
-	unseen := true // what has happened before
+	first, unseen := h.last == nil, h.interrupted(now, began, pause)
+	watched := !unseen && !h.triedAt.After(h.lastAt) // all that happened since the last listing was within one pause of the poller
+	complete := !first && h.complete && !l.Truncated // else who is missing may have been left out
+	sights := make(map[string]*sight, len(l.Locks))
+	for i := range l.Locks {
+		lock := &l.Locks[i]
+		if lock.Other {
+			continue
+		}
+		s := h.last[lock.Name]
+		if s == nil {
+			s = &sight{doubted: !complete}
+		}
+		s.unseen = s.unseen || unseen || s.doubted
+		e := s.compare(now, lock)
+		s.date(now, lock, e, watched)
+		h.add(now, lock.Name, e)
+		sights[lock.Name] = s
+	}
+	for name, s := range h.last {
+		if sights[name] != nil || !complete {
+			continue
+		}
+		hidden := s.hidden(l)
+		if hidden && s.without >= splitAfter && len(sights) < MaxLocks {
+			sights[name] = s // it is expected back with its nodes
+			continue
+		}
+		h.add(now, name, s.over(now, watched && s.at.Equal(h.lastAt), hidden))
+	}
+	h.last, h.lastAt, h.complete = sights, now, !l.Truncated
+}
+
+// interrupted notes a gap before a listing, and reports whether what happened before it may not have been seen.
+func (h *history) interrupted(now, began time.Time, pause time.Duration) bool {
 	switch {
 	case h.last == nil:
 		h.Began = now
@@ -96,32 +133,26 @@ func (h *history) record(now, began time.Time, l *survey.Listing, pause time.Dur
 		}
 		h.gaps = newest(append(h.gaps, g), maxGaps)
 	default:
-		unseen = false
+		return false
 	}
-	first, complete := h.last == nil, h.complete && !l.Truncated // else who is missing may have been left out
-	sights := make(map[string]*sight, len(l.Locks))
-	for _, lock := range l.Locks {
-		if lock.Other {
-			continue
-		}
-		s := h.last[lock.Name]
-		if s == nil {
-			s = &sight{doubted: first || !complete}
-		}
-		s.unseen = s.unseen || unseen || s.doubted
-		e := s.compare(now, &lock)
-		if lock.Held() && (s.unseen || slices.Contains([]string{taken, handed, regained}, e.What)) {
-			s.since, s.atLeast, s.unseen = now, s.unseen, false
-		}
-		h.add(now, lock.Name, e)
-		sights[lock.Name] = s
+	return true
+}
+
+// date notes from when on a lock is held as it is, and where.
+func (s *sight) date(now time.Time, lock *survey.Lock, e event, watched bool) {
+	if lock.Held() && (s.unseen || slices.Contains([]string{taken, handed, regained}, e.What)) {
+		s.since, s.atLeast, s.unseen = now, s.unseen || s.vague || !watched, false
 	}
-	for name, s := range h.last {
-		if sights[name] == nil && complete {
-			h.add(now, name, s.over(now))
-		}
+	s.vague = lock.Verdict == redlock.VerdictUnknown
+	s.nodes = s.nodes[:0]
+	for _, v := range lock.Views {
+		s.nodes = append(s.nodes, v.Node)
 	}
-	h.last, h.lastAt, h.complete = sights, now, !l.Truncated
+}
+
+// hidden reports whether a node that held something of the lock may hold it still, as it has not answered completely.
+func (s *sight) hidden(l *survey.Listing) bool {
+	return slices.ContainsFunc(s.nodes, func(node int) bool { return l.Nodes[node].Err != nil })
 }
 
 // compare returns what has happened since the last listing that had a verdict. A listing without one shows nothing: what the
@@ -165,13 +196,17 @@ func (s *sight) compare(now time.Time, lock *survey.Lock) (e event) {
 	return e
 }
 
-// over returns what has happened to a lock that is not there any more.
-func (s *sight) over(now time.Time) event {
+// over returns what has happened to a lock that not one of the nodes holds that have answered, which are a majority. Watched
+// means that the last listing before had a verdict, and hidden that nodes with parts of the lock are away.
+func (s *sight) over(now time.Time, watched, hidden bool) event {
 	e := event{What: freed, Token: s.token, Metadata: s.metadata}
+	late := s.ttl != redlock.NoLimit && s.ttl <= now.Sub(s.at)
 	switch {
 	case s.token == "" && s.without < splitAfter:
 		e.What = "" // nobody is known to have had it
-	case s.ttl != redlock.NoLimit && s.ttl <= now.Sub(s.at):
+	case hidden || late && !watched:
+		e.What = ended
+	case late:
 		e.What = expired
 	}
 	return e

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
@@ -111,17 +110,9 @@ func (s *Server) view(q query, snap *snapshot, now time.Time) *view {
 	for _, l := range shown[from:to] {
 		v.Locks = append(v.Locks, s.lock(l.Lock, past, age))
 	}
-	for _, e := range slices.Backward(past.recent) {
-		if len(v.Changes) == maxChanges {
-			break
-		}
-		v.Changes = append(v.Changes, change(e))
-	}
+	v.Changes = lately(past)
 	return v
 }
-
-// maxChanges is how many changes the page about all locks shows.
-const maxChanges = 12
 
 // base returns what every page has.
 func (s *Server) base(q query) *view {
