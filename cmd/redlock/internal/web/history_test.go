@@ -30,6 +30,11 @@ type board struct {
 func overBoard(t *testing.T) (*board, *listings) {
 	b := &board{ttl: time.Hour}
 	return b, overListings(t, func(c *web.Config) {
+		c.Servers = played(5, func(i int) bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return len(b.nodes) <= i || b.nodes[i] != '-'
+		})
 		c.List = func(context.Context) (*survey.Listing, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()

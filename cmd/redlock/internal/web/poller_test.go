@@ -18,6 +18,8 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/web"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -62,10 +64,31 @@ type listings struct {
 	examined int
 }
 
+// played returns servers that a test plays: each answers that it is well, or not at all. They are called a:1, b:1 and so on.
+func played(n int, answers func(i int) bool) (servers []*node.Server) {
+	for i := range n {
+		s := &node.Server{Network: "tcp", Address: string(rune('a'+i)) + ":1"}
+		s.Dial = func(context.Context, string, string) (net.Conn, error) {
+			if !answers(i) {
+				return nil, errors.New("connection refused")
+			}
+			here, there := net.Pipe()
+			go func() {
+				defer there.Close()
+				_ = testredis.Answer(there, func([]string) (string, bool) { return testredis.Bulk(""), answers(i) })
+			}()
+			return here, nil
+		}
+		servers = append(servers, s)
+	}
+	return servers
+}
+
 // overListings serves a page over listings, with the clock of a bubble.
 func overListings(t *testing.T, change func(*web.Config)) *listings {
 	l := &listings{site: &site{t: t, url: "http://127.0.0.1:1", log: &logged{}}, answered: 3}
 	config := web.Config{
+		Servers: played(3, func(i int) bool { l.mu.Lock(); defer l.mu.Unlock(); return i < l.answered }), Timeout: 5 * time.Second,
 		Interval: time.Second, ExamineEvery: time.Minute, Log: l.log,
 		List: func(context.Context) (*survey.Listing, error) {
 			l.mu.Lock()
