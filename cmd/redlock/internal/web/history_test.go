@@ -27,7 +27,7 @@ type board struct {
 }
 
 // overBoard serves a page over a board, with the clock of a bubble.
-func overBoard(t *testing.T) (*board, *listings) {
+func overBoard(t *testing.T, change func(*web.Config)) (*board, *listings) {
 	b := &board{ttl: time.Hour}
 	return b, overListings(t, func(c *web.Config) {
 		c.Servers = played(5, func(i int) bool {
@@ -39,6 +39,9 @@ func overBoard(t *testing.T) (*board, *listings) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			return b.listing()
+		}
+		if change != nil {
+			change(c)
 		}
 	})
 }
@@ -126,7 +129,7 @@ func TestHistory_SaysNothingThatItCannotKnow(t *testing.T) {
 	} {
 		t.Run(about, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, l := overBoard(t)
+				b, l := overBoard(t, nil)
 				for _, step := range test.steps {
 					b.show(l, step)
 				}
@@ -155,7 +158,7 @@ func TestHistory_SaysSinceWhenALockIsHeldAtLeast(t *testing.T) {
 	} {
 		t.Run(about, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, l := overBoard(t)
+				b, l := overBoard(t, nil)
 				for _, step := range test.steps {
 					b.show(l, step)
 				}
@@ -169,7 +172,7 @@ func TestHistory_SaysSinceWhenALockIsHeldAtLeast(t *testing.T) {
 // The danger: all that has changed meanwhile seems to have changed when somebody looked again.
 func TestHistory_SaysAmongTheChangesWhenNobodyWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, l := overBoard(t)
+		b, l := overBoard(t, nil)
 		for _, step := range []string{".....", "aaaaa", "away", "bbbbb"} {
 			b.show(l, step)
 		}

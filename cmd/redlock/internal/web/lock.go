@@ -19,6 +19,8 @@ type lockView struct {
 	Query       template.URL // has the name
 	State, Text string
 	Who, Token  string
+	Perhaps     bool   // the nodes that do not answer decide whether Who holds it
+	Away        string // what is known of these nodes
 	Fence       uint64
 	Held        string // for how long it was seen so; "" if it was not
 	AtLeast     bool   // it may have been held before
@@ -28,6 +30,8 @@ type lockView struct {
 	Nodes       []holding    // on the page about it
 	Changes     []changeView // on the page about it, the newest first
 	Unlockable  bool
+	Obstacle    string // why it cannot be freed
+	Known       string // who held it when that was known last, on the page about it
 }
 
 // holding is what one node holds of a lock.
@@ -46,33 +50,57 @@ const (
 	stateUnknown = "unknown"
 )
 
-// lock shows a lock as it is expected to be by now: age is how old what is known of it is.
-func (s *Server) lock(l *survey.Lock, past *history, age time.Duration) lockView {
+// scene is what is known of all locks when a page is shown.
+type scene struct {
+	*Server
+	snap *snapshot
+	past *history
+	age  time.Duration // of the listing
+}
+
+// lock shows a lock as it is expected to be by now.
+func (s *scene) lock(l *survey.Lock) lockView {
 	hash := fnv.New64a()
 	hash.Write([]byte(l.Name))
 	v := lockView{
 		ID: fmt.Sprintf("lock-%x", hash.Sum64()), Name: display.Clipped(l.Name, maxText), Query: query{Name: l.Name}.Link(),
-		Who: display.Clipped(l.Metadata, maxText), Token: display.Clipped(l.Token, maxToken), Fence: l.Fence, Left: left(l.TTL, age), On: l.On, Of: len(s.Servers),
-		Unlockable: s.AllowUnlock && !l.Other,
+		Who: display.Clipped(l.Metadata, maxText), Token: display.Clipped(l.Token, maxToken), Fence: l.Fence, Left: left(l.TTL, s.age), On: l.On, Of: len(s.Servers),
 	}
 	v.State, v.Text = stateOf(l)
+	if s.AllowUnlock && !l.Other {
+		v.Obstacle = s.obstacle(l)
+		v.Unlockable = v.Obstacle == ""
+	}
 	switch {
+	case l.Verdict == redlock.VerdictUnknown:
+		v.suspect(l, s.snap)
 	case l.Empty:
 		v.Token = tokenText("", maxToken)
 	case display.Several(l.Kind) && l.Held():
 		v.Who = display.Nouns(l.Kind)
 	}
-	sight := past.last[l.Name]
+	sight := s.past.last[l.Name]
 	if sight == nil || !l.Held() {
 		return v
 	}
 	if sight.longest > 0 && l.TTL != redlock.NoLimit {
-		v.Share = int(100 * max(0, l.TTL-age) / sight.longest)
+		v.Share = int(100 * max(0, l.TTL-s.age) / sight.longest)
 	}
-	if held := past.lastAt.Sub(sight.since); held >= time.Second || !sight.atLeast {
+	if held := s.past.lastAt.Sub(sight.since); held >= time.Second || !sight.atLeast {
 		v.Held, v.AtLeast = remaining(max(held, 1)), sight.atLeast
 	}
 	return v
+}
+
+// obstacle returns why a lock cannot be freed, "" if it can.
+func (s *scene) obstacle(l *survey.Lock) string {
+	foreign := 0
+	for _, v := range l.Views {
+		if v.Other && s.snap.answers(v.Node) {
+			foreign++
+		}
+	}
+	return obstacle(s.snap.answering(), foreign, len(s.snap.Listing.Nodes), s.snap.Listing.Need)
 }
 
 func stateOf(l *survey.Lock) (state, text string) {
@@ -101,21 +129,22 @@ func left(ttl, age time.Duration) string {
 }
 
 // about shows one lock, with what each node holds of it and what has happened to it.
-func (s *Server) about(name string, snap *snapshot, past *history, age time.Duration) *lockView {
+func (s *scene) about(name string) *lockView {
+	listing := s.snap.Listing
 	l := &survey.Lock{Name: name}
-	snap.Listing.Judge(l)
-	i, found := slices.BinarySearchFunc(snap.Listing.Locks, name, func(l survey.Lock, name string) int { return cmp.Compare(l.Name, name) })
+	listing.Judge(l)
+	i, found := slices.BinarySearchFunc(listing.Locks, name, func(l survey.Lock, name string) int { return cmp.Compare(l.Name, name) })
 	if found {
-		l = &snap.Listing.Locks[i]
+		l = &listing.Locks[i]
 	}
-	v := s.lock(l, past, age)
+	v := s.lock(l)
 	if l.Token != "" {
 		v.Token = display.Clipped(l.Token, maxText)
 	}
 	if !found {
-		v.Left, v.Unlockable = "", false
+		v.Left, v.Away, v.Unlockable, v.Obstacle = "", "", false, ""
 		switch {
-		case snap.Listing.Truncated:
+		case listing.Truncated:
 			v.State, v.Text = stateUnknown, "unknown: not among those that were listed"
 		case l.Verdict == redlock.VerdictNobody:
 			v.State = stateFree
@@ -123,34 +152,44 @@ func (s *Server) about(name string, snap *snapshot, past *history, age time.Dura
 			v.Text = "unknown: too few nodes answer"
 		}
 	}
-	for i, report := range snap.Listing.Nodes {
-		h := holding{Addr: display.Clipped(report.Addr, maxText), State: stateFree, Text: "nothing"}
-		if report.Err != nil {
-			h.State, h.Text = stateUnknown, "not known: "+errorText(report.Err)
-		}
-		for _, view := range l.Views {
-			if view.Node == i {
-				h.State, h.Text, h.Left = stateSplit, "a token", left(view.TTL, age)
-				h.Token, h.Fence = tokenText(view.Token, maxText), view.Fence
-				switch {
-				case view.Other:
-					h.State, h.Text, h.Token = stateOther, "data of another program", ""
-				case display.Several(view.Kind):
-					h.Text, h.Token = display.Nouns(view.Kind), ""
-					if l.Held() && l.Kind == view.Kind {
-						h.State = stateHeld
-					}
-				case view.Token == "":
-					h.Text = "an empty value"
-				case l.Held() && view.Token == l.Token:
-					h.State, h.Text = stateHeld, "the holder's token"
-				case l.Held():
-					h.Text = "another token"
-				}
-			}
-		}
-		v.Nodes = append(v.Nodes, h)
+	if past := s.past.last[name]; v.State == stateUnknown && past != nil && past.token != "" && past.without == 0 {
+		v.Known = fmt.Sprintf("%s, at %s", display.Clipped(cmp.Or(past.metadata, past.token), maxText), clock(past.at))
 	}
-	v.Changes = timeline(past, name)
+	for i := range listing.Nodes {
+		v.Nodes = append(v.Nodes, s.holding(l, i))
+	}
+	v.Changes = timeline(s.past, name)
 	return &v
+}
+
+// holding shows what the i-th node holds of a lock.
+func (s *scene) holding(l *survey.Lock, i int) holding {
+	report := s.snap.Listing.Nodes[i]
+	h := holding{Addr: display.Clipped(report.Addr, maxText), State: stateFree, Text: "nothing"}
+	if report.Err != nil {
+		h.State, h.Text = stateUnknown, "not known: "+errorText(report.Err)
+	}
+	at := slices.IndexFunc(l.Views, func(v survey.View) bool { return v.Node == i })
+	if at < 0 {
+		return h
+	}
+	view := l.Views[at]
+	h.State, h.Text, h.Left = stateSplit, "a token", left(view.TTL, s.age)
+	h.Token, h.Fence = tokenText(view.Token, maxText), view.Fence
+	switch {
+	case view.Other:
+		h.State, h.Text, h.Token = stateOther, "data of another program", ""
+	case display.Several(view.Kind):
+		h.Text, h.Token = display.Nouns(view.Kind), ""
+		if l.Held() && l.Kind == view.Kind {
+			h.State = stateHeld
+		}
+	case view.Token == "":
+		h.Text = "an empty value"
+	case l.Held() && view.Token == l.Token:
+		h.State, h.Text = stateHeld, "the holder's token"
+	case l.Held():
+		h.Text = "another token"
+	}
+	return h
 }

@@ -19,6 +19,19 @@ type snapshot struct {
 	Err     error           // why the Listing does not come from a majority
 }
 
+// answers reports whether the i-th node answers, also if it has not listed all.
+func (s *snapshot) answers(i int) bool { return s.Nodes[i].Err == nil }
+
+// answering returns how many nodes answer.
+func (s *snapshot) answering() (n int) {
+	for i := range s.Nodes {
+		if s.answers(i) {
+			n++
+		}
+	}
+	return n
+}
+
 // poller asks the nodes again and again while somebody looks at the page: one for all browsers.
 type poller struct {
 	list     func(context.Context) (*survey.Listing, error)

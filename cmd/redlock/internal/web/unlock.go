@@ -27,6 +27,7 @@ type unlockView struct {
 	Unsure      bool     // a token does not look like one
 	Key         string   // of the form: the name
 	Holders     []string // of the form: the tokens that are removed
+	Obstacle    string   // why it cannot be freed
 	Done        bool
 }
 
@@ -68,6 +69,10 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request) {
 	state, err := s.Locker.Inspect(r.Context(), name)
 	if state == nil {
 		s.fail(w, http.StatusBadRequest, errorText(err))
+		return
+	}
+	if hindered(state) != "" {
+		s.show(w, http.StatusConflict, s.confirmation(state, "Nothing was removed."))
 		return
 	}
 	held := false
@@ -113,11 +118,13 @@ func parseForm(r *http.Request) (name string, confirmed []string, err error) {
 func (s *Server) confirmation(state *redlock.LockState, notice string) *view {
 	u := &unlockView{
 		Name: display.Clipped(state.Name, maxText), Query: query{Name: state.Name}.Link(), Notice: notice,
-		Key: encoding.EncodeToString([]byte(state.Name)),
+		Key: encoding.EncodeToString([]byte(state.Name)), Obstacle: hindered(state),
 	}
 	for _, n := range state.Nodes {
 		h := show(&n)
 		switch {
+		case n.Kind != "" && u.Obstacle != "":
+			h.Text = "left alone"
 		case n.Kind != "":
 			h.Text = "will be removed"
 			u.Removable++
@@ -138,6 +145,25 @@ func (s *Server) confirmation(state *redlock.LockState, notice string) *view {
 	}
 	u.State, u.Text = statement(state)
 	return s.unlockPage(state.Name, u)
+}
+
+// hindered returns why a lock cannot be freed, "" if it can, or if there is nothing to remove.
+func hindered(state *redlock.LockState) string {
+	answering, foreign, held := 0, 0, false
+	for _, n := range state.Nodes {
+		isForeign := errors.Is(n.Err, nodeerr.ErrForeign)
+		if n.Err == nil || isForeign {
+			answering++
+		}
+		if isForeign {
+			foreign++
+		}
+		held = held || n.Kind != ""
+	}
+	if answering >= state.Need && !held {
+		return ""
+	}
+	return obstacle(answering, foreign, len(state.Nodes), state.Need)
 }
 
 // holdersOf are the tokens that a node holds. With a mark the first one is what the holders are called.

@@ -33,6 +33,7 @@ type view struct {
 	Examination examinationView
 	Lock        *lockView // the one that the page is about; nil if it is about all
 	Unlock      *unlockView
+	Obstacle    string // why no lock can be freed
 }
 
 // column is the head of a column by which the locks may be sorted.
@@ -97,10 +98,14 @@ func (s *Server) view(q query, snap *snapshot, now time.Time) *view {
 	}
 	s.poller.mu.Lock()
 	defer s.poller.mu.Unlock()
-	past, age := s.poller.history, now.Sub(snap.At)
+	past := s.poller.history
+	seen := &scene{s, snap, past, now.Sub(snap.At)}
 	v.Total, v.Truncated = len(snap.Listing.Locks), snap.Listing.Truncated
+	if s.AllowUnlock {
+		v.Obstacle = obstacle(snap.answering(), 0, len(snap.Listing.Nodes), snap.Listing.Need)
+	}
 	if q.Name != "" {
-		v.Lock = s.about(q.Name, snap, past, age)
+		v.Lock = seen.about(q.Name)
 		return v
 	}
 	shown, wrong := q.apply(snap.Listing.Locks, past, s.Prefix != "")
@@ -108,7 +113,7 @@ func (s *Server) view(q query, snap *snapshot, now time.Time) *view {
 	pager, from, to := turn(q, len(shown))
 	v.Pager, v.Query = pager, pager.Query
 	for _, l := range shown[from:to] {
-		v.Locks = append(v.Locks, s.lock(l.Lock, past, age))
+		v.Locks = append(v.Locks, seen.lock(l.Lock))
 	}
 	v.Changes = lately(past)
 	return v
