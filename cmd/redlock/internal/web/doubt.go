@@ -62,23 +62,28 @@ func unknowns(l *survey.Lock, of *survey.Listing) (n int) {
 
 // suspect says who may hold a lock of which too little is known, and why no more is known.
 func (v *lockView) suspect(l *survey.Lock, snap *snapshot) {
-	away := unknowns(l, snap.Listing)
-	switch {
-	case snap.answering() > len(snap.Listing.Nodes)-away:
-		v.Away = fmt.Sprintf("%d are not known", away) // such as of a node that did not list all in time
-	case away == len(snap.Listing.Nodes)-len(l.Views):
-		v.Away = "the others do not answer"
-	default:
-		v.Away = fmt.Sprintf("%d do not answer", away)
-	}
 	switch all := claims(l, snap.Listing); len(all) {
 	case 0:
 	case 1:
-		v.Who, v.Perhaps = all[0].who(), true
+		v.Who, v.On, v.Perhaps = all[0].who(), all[0].on, true
 	case 2:
 		v.Who, v.Perhaps = all[0].who()+" or "+all[1].who(), true
 	default:
 		v.Who, v.Perhaps = fmt.Sprintf("one of %d", len(all)), true
+	}
+	nodes, away := len(snap.Listing.Nodes), unknowns(l, snap.Listing)
+	known := snap.answering() > nodes-away // but have not listed all, such as not in time
+	switch {
+	case away == 1 && known:
+		v.Away = "1 is not known"
+	case known:
+		v.Away = fmt.Sprintf("%d are not known", away)
+	case away == nodes-v.On:
+		v.Away = "the others do not answer"
+	case away == 1:
+		v.Away = "1 does not answer"
+	default:
+		v.Away = fmt.Sprintf("%d do not answer", away)
 	}
 }
 

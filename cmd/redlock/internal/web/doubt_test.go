@@ -34,6 +34,8 @@ func TestPage_ShowsWhoMayHoldALockOfWhichTooLittleIsKnown(t *testing.T) {
 		"aab--": {"perhaps a or b", "? 3 of 5, the others do not answer", unlock},
 		"b----": {"perhaps b", "? 1 of 5, the others do not answer", ""},
 		"ab.--": {"perhaps a or b", "? 2 of 5, 2 do not answer", unlock},
+		"aab.-": {"perhaps a", "? 2 of 5, 1 does not answer", unlock},
+		"aa..~": {"perhaps a", "? 2 of 5, 1 is not known", unlock},
 		"ab..-": {"nobody", "◐ 2 of 5 held by nobody", unlock},
 		"ab---": {"perhaps a or b", "? 2 of 5, the others do not answer", ""},
 		"baa--": {"perhaps a or b", "? 3 of 5, the others do not answer", unlock},
