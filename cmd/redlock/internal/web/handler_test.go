@@ -209,7 +209,13 @@ func TestServer_SaysWhatTheDoctorCannotExamine(t *testing.T) {
 	s.servers[1].Start()
 	s.see("/", "Cannot be examined now, as it does not answer: <code>"+s.servers[0].Addr()+"</code>")
 	s.servers[0].Start()
-	require.NotContains(t, s.see("/", "no findings"), "Cannot be examined")
+	page := s.see("/", "Since then: <code>"+s.servers[0].Addr()+"</code> was away since; <code>")
+	require.NotContains(t, page, "Cannot be examined")
+	require.Contains(t, page, "nothing was found then", "they were away")
+	answer, _ := s.request(http.MethodPost, "/examine", form(page), nil)
+	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
+	require.NotContains(t, s.see("/", "checks at "), "Cannot be examined")
+	require.NotContains(t, s.see("/", ": no findings."), "Since then")
 }
 
 func TestServer_CountsNoKeysOfNodesThatHaveNotListedThem(t *testing.T) {

@@ -34,7 +34,7 @@ func overBoard(t *testing.T, change func(*web.Config)) (*board, *listings) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			return len(b.nodes) <= i || b.nodes[i] != '-'
-		})
+		}, func() string { return "" })
 		c.List = func(context.Context) (*survey.Listing, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()

@@ -215,7 +215,8 @@ type examiner struct {
 // examination is what the doctor has found last.
 type examination struct {
 	Running bool
-	At      time.Time // zero before the first has ended
+	Began   time.Time
+	At      time.Time // when it ended; zero before the first has
 	Report  *doctor.Report
 	Err     error
 }
@@ -231,10 +232,11 @@ func (e *examiner) visit(ctx context.Context, demanded bool) {
 	}
 	e.running = true
 	e.working.Go(func() {
+		began := time.Now()
 		report, err := e.examine(ctx)
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.running, e.last = false, examination{At: time.Now(), Report: report, Err: err}
+		e.running, e.last = false, examination{Began: began, At: time.Now(), Report: report, Err: err}
 	})
 }
 

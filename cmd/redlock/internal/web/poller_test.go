@@ -62,10 +62,19 @@ type listings struct {
 	cut      bool // the listing is truncated
 	asked    int  // how often
 	examined int
+	uptime   func() int // of the nodes in seconds; nil means that they do not say
+}
+
+// info is what the nodes say of themselves.
+func (l *listings) info() string {
+	if l.uptime == nil {
+		return ""
+	}
+	return fmt.Sprintf("uptime_in_seconds:%d\r\n", l.uptime())
 }
 
 // played returns servers that a test plays: each answers that it is well, or not at all. They are called a:1, b:1 and so on.
-func played(n int, answers func(i int) bool) (servers []*node.Server) {
+func played(n int, answers func(i int) bool, info func() string) (servers []*node.Server) {
 	for i := range n {
 		s := &node.Server{Network: "tcp", Address: string(rune('a'+i)) + ":1"}
 		s.Dial = func(context.Context, string, string) (net.Conn, error) {
@@ -75,7 +84,7 @@ func played(n int, answers func(i int) bool) (servers []*node.Server) {
 			here, there := net.Pipe()
 			go func() {
 				defer there.Close()
-				_ = testredis.Answer(there, func([]string) (string, bool) { return testredis.Bulk(""), answers(i) })
+				_ = testredis.Answer(there, func([]string) (string, bool) { return testredis.Bulk(info()), answers(i) })
 			}()
 			return here, nil
 		}
@@ -88,7 +97,7 @@ func played(n int, answers func(i int) bool) (servers []*node.Server) {
 func overListings(t *testing.T, change func(*web.Config)) *listings {
 	l := &listings{site: &site{t: t, url: "http://127.0.0.1:1", log: &logged{}}, answered: 3}
 	config := web.Config{
-		Servers: played(3, func(i int) bool { l.mu.Lock(); defer l.mu.Unlock(); return i < l.answered }), Timeout: 5 * time.Second,
+		Servers: played(3, func(i int) bool { l.mu.Lock(); defer l.mu.Unlock(); return i < l.answered }, l.info), Timeout: 5 * time.Second,
 		Interval: time.Second, ExamineEvery: time.Minute, Log: l.log,
 		List: func(context.Context) (*survey.Listing, error) {
 			l.mu.Lock()

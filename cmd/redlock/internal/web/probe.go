@@ -30,7 +30,7 @@ type health struct {
 	Version   string        // "" if it does not say
 	Role      string        // "" if it does not say
 	Latencies []time.Duration
-	Since     time.Time // from when on Err has been nil, or has not
+	Turned    time.Time // when the server was found to be away, or back; zero if it has always answered
 	stamped
 }
 
@@ -59,7 +59,7 @@ var (
 func (p *probe) ask(ctx context.Context) health {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, nodeerr.ErrTimeout)
 	defer cancel()
-	h := health{Addr: p.server.Address, Took: noAnswer, Up: -1, Since: p.last.Since}
+	h := health{Addr: p.server.Address, Took: noAnswer, Up: -1, Turned: p.last.Turned}
 	kept := p.client != nil
 	h.Err = p.exchange(ctx, &h)
 	if h.Err != nil && kept && ctx.Err() == nil { // the server closes a connection when it restarts, or after its own timeout
@@ -73,8 +73,8 @@ func (p *probe) ask(ctx context.Context) health {
 		}
 		p.close()
 	}
-	if h.Since.IsZero() || (h.Err == nil) != (p.last.Err == nil) {
-		h.Since = time.Now()
+	if (h.Err == nil) != (p.last.Err == nil) {
+		h.Turned = time.Now()
 	}
 	first := max(0, len(p.last.Latencies)+1-maxLatencies)
 	h.Latencies = append(append([]time.Duration(nil), p.last.Latencies[first:]...), h.Took)

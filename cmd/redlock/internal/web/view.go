@@ -62,10 +62,11 @@ func (v *view) Voting() int { return v.Answered - v.Quarantined }
 // view shows what the poller knows.
 func (s *Server) view(q query, snap *snapshot, now time.Time) *view {
 	v := s.base(q)
-	v.Examination = examine(s.examiner.result())
 	if snap == nil {
+		v.Examination = examine(s.examiner.result(), nil, now)
 		return v
 	}
+	v.Examination = examine(s.examiner.result(), snap.Nodes, now)
 	v.At, v.Listed = clock(snap.Asked), snap.Listing != nil
 	if v.Listed && snap.At.Before(snap.Asked) {
 		v.At = clock(snap.At) // the older one
@@ -77,11 +78,8 @@ func (s *Server) view(q query, snap *snapshot, now time.Time) *view {
 		if snap.Nodes[i].Err == nil {
 			v.Answered++
 		}
-		switch n.State {
-		case "quarantined":
+		if n.State == "quarantined" {
 			v.Quarantined++
-		case "down":
-			v.Examination.Away = append(v.Examination.Away, n.Addr)
 		}
 		if snap.Listing != nil {
 			report := snap.Listing.Nodes[i]
