@@ -32,14 +32,10 @@ func present(s *redlock.LockState, who survey.Presence) (text string) {
 		if display.Several(s.Kind) {
 			of = fmt.Sprintf("%d of the %s", kept, display.Counted(len(s.Holders), display.Noun(s.Kind)))
 		}
-		text += " Kept: no process listens for " + of + causes
+		text += " Kept: no process listens for " + of + ". " + survey.KeptCauses
 	}
 	return text
 }
-
-// causes are why no process may listen for a holder.
-const causes = `. "run --at-least" or "try" left the lock to its TTL, another process took it over, or its process died, never waited or ` +
-	"renewed so far, or may not subscribe."
 
 // keptIn returns for how many holders of a lock no process listens.
 func keptIn(s *redlock.LockState, who survey.Presence) (n int) {

@@ -61,6 +61,10 @@ func median(counts []int) int {
 	return counts[(len(counts)-1)/2]
 }
 
+// KeptCauses are why no process may listen for a holder.
+const KeptCauses = `"run --at-least" or "try" left the lock to its TTL, another process took it over, or its process died, never waited or ` +
+	"renewed so far, or may not subscribe."
+
 const (
 	// maxChannels is how many channels one command asks for.
 	maxChannels = 500

@@ -38,7 +38,7 @@ func claims(l *survey.Lock, of *survey.Listing) (all []claim) {
 	for _, v := range l.Views {
 		i := slices.IndexFunc(all, func(c claim) bool { return c.token == v.Token && c.kind == v.Kind })
 		switch {
-		case v.Other:
+		case v.Other || v.Shown:
 			continue
 		case i < 0:
 			i, all = len(all), append(all, claim{token: v.Token, kind: v.Kind})
@@ -53,7 +53,8 @@ func claims(l *survey.Lock, of *survey.Listing) (all []claim) {
 // unknowns returns how many nodes may hold more of a lock than they have shown.
 func unknowns(l *survey.Lock, of *survey.Listing) (n int) {
 	for i, report := range of.Nodes {
-		if report.Err != nil && !slices.ContainsFunc(l.Views, func(v survey.View) bool { return v.Node == i }) {
+		at := slices.IndexFunc(l.Views, func(v survey.View) bool { return v.Node == i })
+		if at < 0 && report.Err != nil || at >= 0 && display.Several(l.Views[at].Kind) && !l.Views[at].Shown {
 			n++
 		}
 	}
@@ -62,16 +63,20 @@ func unknowns(l *survey.Lock, of *survey.Listing) (n int) {
 
 // suspect says who may hold a lock of which too little is known, and why no more is known.
 func (v *lockView) suspect(l *survey.Lock, snap *snapshot) {
-	switch all := claims(l, snap.Listing); len(all) {
-	case 0:
-	case 1:
+	nodes, away := len(snap.Listing.Nodes), unknowns(l, snap.Listing)
+	sharers := slices.DeleteFunc(slices.Clone(l.Others), func(h survey.Holder) bool { return h.Nodes+away < snap.Listing.Need })
+	switch all := claims(l, snap.Listing); {
+	case len(sharers) > 0:
+		v.share(l, sharers)
+		v.Perhaps = true
+	case len(all) == 0:
+	case len(all) == 1:
 		v.Who, v.On, v.Perhaps = all[0].who(), all[0].on, true
-	case 2:
+	case len(all) == 2:
 		v.Who, v.Perhaps = all[0].who()+" or "+all[1].who(), true
 	default:
 		v.Who, v.Perhaps = fmt.Sprintf("one of %d", len(all)), true
 	}
-	nodes, away := len(snap.Listing.Nodes), unknowns(l, snap.Listing)
 	known := snap.answering() > nodes-away // but have not listed all, such as not in time
 	switch {
 	case away == 1 && known:

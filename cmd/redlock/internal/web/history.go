@@ -69,6 +69,8 @@ type sight struct {
 	unseen          bool          // what happened before the next listing that finds it held may not have been seen
 	vague           bool          // since the last listing with a verdict there was one without
 	nodes           []int         // that held anything as of the last listing
+	sharers         map[sharerKey]sighting
+	partial         bool // not all sharers were seen by the last listing
 }
 
 // past is what has happened to one name.
@@ -91,7 +93,7 @@ func (h *history) record(now, began time.Time, l *survey.Listing, pause time.Dur
 	first, unseen := h.last == nil, h.interrupted(now, began, pause)
 	watched := !unseen && !h.triedAt.After(h.lastAt) // all that happened since the last listing was within one pause of the poller
 	complete := !first && h.complete && !l.Truncated // else who is missing may have been left out
-	sights := make(map[string]*sight, len(l.Locks))
+	sights, room := make(map[string]*sight, len(l.Locks)), maxSightings
 	for i := range l.Locks {
 		lock := &l.Locks[i]
 		if lock.Other {
@@ -103,7 +105,10 @@ func (h *history) record(now, began time.Time, l *survey.Listing, pause time.Dur
 		}
 		s.unseen = s.unseen || unseen || s.doubted
 		e := s.compare(now, lock)
-		s.date(now, lock, e, watched)
+		doubt := s.unseen || s.vague || !watched
+		s.date(now, lock, e, doubt)
+		room -= s.meet(now, lock, room, doubt)
+		s.partial = s.partial || l.Answered() < len(l.Nodes)
 		h.add(now, lock.Name, e)
 		sights[lock.Name] = s
 	}
@@ -138,10 +143,10 @@ func (h *history) interrupted(now, began time.Time, pause time.Duration) bool {
 	return true
 }
 
-// date notes from when on a lock is held as it is, and where.
-func (s *sight) date(now time.Time, lock *survey.Lock, e event, watched bool) {
+// date notes from when on a lock is held as it is, and where. If in doubt, it may have been held so before.
+func (s *sight) date(now time.Time, lock *survey.Lock, e event, doubt bool) {
 	if lock.Held() && (s.unseen || slices.Contains([]string{taken, handed, regained}, e.What)) {
-		s.since, s.atLeast, s.unseen = now, s.unseen || s.vague || !watched, false
+		s.since, s.atLeast, s.unseen = now, doubt, false
 	}
 	s.vague = lock.Verdict == redlock.VerdictUnknown
 	s.nodes = s.nodes[:0]

@@ -19,6 +19,13 @@ type lockView struct {
 	Query       template.URL // has the name
 	State, Text string
 	Who, Token  string
+	Names       string       // of the first of those who share it
+	Waiting     string       // how many processes do
+	Kept        string       // for how many of its holders no process listens
+	Keeping     string       // the same in a sentence, on the page about it
+	Sharers     []sharerView // on the page about it
+	MoreSharers int
+	Slots, Ends bool   // the Sharers have slots, and can be ended
 	Perhaps     bool   // the nodes that do not answer decide whether Who holds it
 	Away        string // what is known of these nodes
 	Fence       uint64
@@ -77,8 +84,10 @@ func (s *scene) lock(l *survey.Lock) lockView {
 	case l.Empty:
 		v.Token = tokenText("", maxToken)
 	case display.Several(l.Kind) && l.Held():
-		v.Who = display.Nouns(l.Kind)
+		v.share(l, l.Holders)
 	}
+	v.Waiting = waiting(l)
+	v.Kept, v.Keeping = kept(l)
 	sight := s.past.last[l.Name]
 	if sight == nil || !l.Held() {
 		return v
@@ -155,6 +164,8 @@ func (s *scene) about(name string) *lockView {
 	if past := s.past.last[name]; v.State == stateUnknown && past != nil && past.token != "" && past.without == 0 {
 		v.Known = fmt.Sprintf("%s, at %s", display.Clipped(cmp.Or(past.metadata, past.token), maxText), clock(past.at))
 	}
+	v.Sharers, v.MoreSharers = s.sharers(l)
+	v.Slots, v.Ends = l.Kind == redlock.KindSlot, len(v.Sharers) > 0 && v.Sharers[0].End != ""
 	for i := range listing.Nodes {
 		v.Nodes = append(v.Nodes, s.holding(l, i))
 	}
@@ -181,6 +192,12 @@ func (s *scene) holding(l *survey.Lock, i int) holding {
 		h.State, h.Text, h.Token = stateOther, "data of another program", ""
 	case display.Several(view.Kind):
 		h.Text, h.Token = display.Nouns(view.Kind), ""
+		if view.Shown {
+			h.Text = display.Counted(len(view.Sharers), display.Noun(view.Kind))
+			if view.More {
+				h.Text = "over " + h.Text
+			}
+		}
 		if l.Held() && l.Kind == view.Kind {
 			h.State = stateHeld
 		}

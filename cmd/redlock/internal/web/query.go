@@ -106,9 +106,7 @@ func (q query) apply(locks []survey.Lock, past *history, onlyLocks bool) (shown 
 	filter := strings.ToLower(q.Filter)
 	for i := range locks {
 		l := row{&locks[i], past.last[locks[i].Name]}
-		if filter != "" && !slices.ContainsFunc([]string{l.Name, l.Metadata, l.Token}, func(s string) bool {
-			return strings.Contains(strings.ToLower(s), filter)
-		}) {
+		if filter != "" && !seeks(l.Lock, filter) {
 			continue
 		}
 		group := 1
@@ -125,6 +123,3 @@ func (q query) apply(locks []survey.Lock, past *history, onlyLocks bool) (shown 
 	}
 	return slices.Concat(groups[:]...), len(groups[0])
 }
-
-// holder returns what a lock's holder calls itself, or its token.
-func holder(l *survey.Lock) string { return cmp.Or(l.Metadata, l.Token) }

@@ -1,0 +1,204 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+const (
+	// maxSharers is how many of those who share a lock a page shows.
+	maxSharers = 256
+	// maxNames is how many of them a row names.
+	maxNames = 2
+	// maxSightings is how many sharers of all locks are remembered from one listing to the next.
+	maxSightings = 20_000
+)
+
+// sharerView is one of those who share a lock.
+type sharerView struct {
+	ID, State, Who, Token string
+	Slot                  string
+	Left, Held            string
+	AtLeast               bool
+	On, Of                int
+	Kept                  bool
+	End                   template.URL // the query of the dialog that ends it; "" if it cannot be ended
+}
+
+// sharerKey tells sharers apart: one may have several slots.
+type sharerKey struct {
+	token redlock.Token
+	slot  int
+}
+
+// sighting is since when a sharer was seen.
+type sighting struct {
+	since   time.Time
+	atLeast bool // it may have been there before
+}
+
+// called returns what a holder calls itself, or its token.
+func called(h redlock.Holder) string {
+	if h.Metadata != "" {
+		return display.Clipped(h.Metadata, maxText)
+	}
+	return tokenText(string(h.Token), maxToken)
+}
+
+// counted returns how many share a lock.
+func counted(l *survey.Lock, of []survey.Holder) string {
+	text := display.Counted(len(of), display.Noun(l.Kind))
+	if l.More {
+		return "over " + text
+	}
+	return text
+}
+
+// named returns what the first ones call themselves, and how many more there are.
+func named(of []survey.Holder) string {
+	var names []string
+	for _, h := range of[:min(len(of), maxNames)] {
+		names = append(names, called(h.Holder))
+	}
+	if more := len(of) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("+%d", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// share says who shares a lock.
+func (v *lockView) share(l *survey.Lock, of []survey.Holder) {
+	if len(of) == 0 {
+		v.Who = display.Nouns(l.Kind) // too few nodes have shown who they are
+		return
+	}
+	v.Who, v.Names = counted(l, of), named(of)
+}
+
+// sharers shows those who share a lock, who hold it first.
+func (s *scene) sharers(l *survey.Lock) (all []sharerView, more int) {
+	if !display.Several(l.Kind) {
+		return nil, 0
+	}
+	away := unknowns(l, s.snap.Listing)
+	for i, h := range slices.Concat(l.Holders, l.Others) {
+		if i == maxSharers {
+			return all, len(l.Holders) + len(l.Others) - maxSharers
+		}
+		v := sharerView{
+			ID: fmt.Sprintf("sharer-%d", i), State: stateHeld, Who: called(h.Holder), Token: display.Clipped(string(h.Token), maxToken),
+			Left: left(h.TTL, s.age), On: h.Nodes, Of: len(s.snap.Listing.Nodes), Kept: h.Kept,
+		}
+		switch {
+		case i < len(l.Holders):
+		case h.Nodes+away < s.snap.Listing.Need:
+			v.State = stateSplit
+		default:
+			v.State = stateUnknown
+		}
+		if l.Kind == redlock.KindSlot {
+			v.Slot = "none"
+			if h.Slot >= 0 {
+				v.Slot = strconv.Itoa(h.Slot)
+			}
+		}
+		if s.AllowUnlock && s.obstacle(l) == "" {
+			v.End = endQuery(l.Name, string(h.Token))
+		}
+		if sight := s.past.last[l.Name]; sight != nil {
+			if seen, found := sight.sharers[sharerKey{h.Token, h.Slot}]; found {
+				v.Held, v.AtLeast = remaining(max(s.past.lastAt.Sub(seen.since), 1)), seen.atLeast
+			}
+		}
+		all = append(all, v)
+	}
+	return all, 0
+}
+
+// endQuery returns the query of the dialog that ends one of those who share a lock.
+func endQuery(name, token string) template.URL {
+	return template.URL(url.Values{"name": {name}, "token": {encoding.EncodeToString([]byte(token))}}.Encode())
+}
+
+// meet notes since when each of those who share a lock was seen, and returns how many there are. Those above room are left out. If in
+// doubt, who is new may have been there before.
+func (s *sight) meet(now time.Time, l *survey.Lock, room int, doubt bool) int {
+	if !display.Several(l.Kind) {
+		s.sharers = nil
+		return 0
+	}
+	known := s.sharers
+	s.sharers = map[sharerKey]sighting{}
+	for _, h := range slices.Concat(l.Holders, l.Others) {
+		key := sharerKey{h.Token, h.Slot}
+		seen, found := known[key]
+		switch {
+		case found:
+		case len(s.sharers) < room:
+			seen = sighting{now, doubt || s.partial}
+		default:
+			continue
+		}
+		s.sharers[key] = seen
+	}
+	s.partial = l.More || l.Held() && len(l.Holders) == 0 || len(s.sharers) == room
+	return len(s.sharers)
+}
+
+// seeks reports whether a lock has a text in its name, or in what is known of its holders, or of those who may hold it.
+func seeks(l *survey.Lock, text string) bool {
+	in := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
+	return in(l.Name) || in(l.Metadata) || in(l.Token) ||
+		slices.ContainsFunc(l.Views, func(v survey.View) bool { return in(v.Token) }) ||
+		slices.ContainsFunc(slices.Concat(l.Holders, l.Others), func(h survey.Holder) bool { return in(string(h.Token)) || in(h.Metadata) })
+}
+
+// holder returns what a lock's holder calls itself, or its token; of those who share it, the first one.
+func holder(l *survey.Lock) string {
+	if l.Metadata == "" && l.Token == "" && len(l.Holders) > 0 {
+		return cmp.Or(l.Holders[0].Metadata, string(l.Holders[0].Token))
+	}
+	return cmp.Or(l.Metadata, l.Token)
+}
+
+// waiting says how many processes wait for a lock, "" if none is known to.
+func waiting(l *survey.Lock) string {
+	switch {
+	case l.Waiting < 1:
+		return ""
+	case l.Waiting == 1:
+		return "1 waits"
+	}
+	return fmt.Sprintf("%d wait", l.Waiting)
+}
+
+// kept says for how many of the holders no process listens: a word for a row, and a sentence.
+func kept(l *survey.Lock) (word, sentence string) {
+	n := 0
+	for _, h := range l.Holders {
+		if h.Kept {
+			n++
+		}
+	}
+	switch {
+	case n == 0:
+		return "", ""
+	case !display.Several(l.Kind):
+		return "kept", "No process listens for the holder. " + survey.KeptCauses
+	case n == len(l.Holders):
+		word = "kept"
+	default:
+		word = fmt.Sprintf("%d kept", n)
+	}
+	return word, fmt.Sprintf("No process listens for %d of the %s. ", n, display.Counted(len(l.Holders), display.Noun(l.Kind))) + survey.KeptCauses
+}
