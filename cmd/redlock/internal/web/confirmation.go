@@ -17,6 +17,8 @@ import (
 // unlockView is a lock that is to be removed, or was.
 type unlockView struct {
 	Name        string
+	Title       string       // what is to be unlocked or ended
+	One         bool         // it is one of those who share the lock
 	Query       template.URL // has the name
 	State, Text string       // of the lock
 	Notice      string       // what happened instead
@@ -25,6 +27,8 @@ type unlockView struct {
 	Unsure      bool     // a token does not look like one
 	Key         string   // of the form: the name
 	Holders     []string // of the form: the tokens that are removed
+	Token       string   // of the form: that of the One
+	Shared      shared   // who is ended
 	Obstacle    string   // why it cannot be freed
 	Done        bool
 }
@@ -33,11 +37,9 @@ type unlockView struct {
 func (*unlockView) Overlap() string { return survey.Overlap }
 
 // confirmation shows what an unlock would remove. The notice says why it is shown again.
-func (s *Server) confirmation(state *redlock.LockState, notice string) *view {
-	u := &unlockView{
-		Name: display.Clipped(state.Name, maxText), Query: query{Name: state.Name}.Link(), Notice: notice,
-		Key: encoding.EncodeToString([]byte(state.Name)), Obstacle: hindered(state),
-	}
+func (s *Server) confirmation(t target, state *redlock.LockState, notice string) *view {
+	u := t.view(state)
+	u.Notice, u.Obstacle, u.Shared = notice, hindered(state), sharersOf(state)
 	for _, n := range state.Nodes {
 		h := show(&n)
 		switch {
@@ -58,11 +60,22 @@ func (s *Server) confirmation(state *redlock.LockState, notice string) *view {
 			h.Text = "left alone: " + errorText(n.Err)
 		default:
 			h.Text = "holds nothing"
+			if u.One {
+				h.Text = "does not have it"
+			}
 		}
 		u.Nodes = append(u.Nodes, h)
 	}
-	u.State, u.Text = statement(state)
+	u.State, u.Text = t.statement(state)
 	return s.unlockPage(state.Name, u)
+}
+
+// view returns what every page about an unlock has.
+func (t target) view(part *redlock.LockState) *unlockView {
+	return &unlockView{
+		Name: display.Clipped(t.name, maxText), Title: t.title(part), One: t.token != "", Query: query{Name: t.name}.Link(),
+		Key: encoding.EncodeToString([]byte(t.name)), Token: encoding.EncodeToString([]byte(t.token)),
+	}
 }
 
 // hindered returns why a lock cannot be freed, "" if it can, or if there is nothing to remove.
@@ -115,21 +128,25 @@ func statement(s *redlock.LockState) (state, text string) {
 }
 
 // removed shows what an unlock has done: the state is that before it.
-func (s *Server) removed(state *redlock.LockState, failed []error) *view {
-	u := &unlockView{Name: display.Clipped(state.Name, maxText), Query: query{Name: state.Name}.Link(), Done: true}
+func (s *Server) removed(t target, state *redlock.LockState, failed []error) *view {
+	u := t.view(state)
+	u.Done = true
 	free := 0
 	for i, n := range state.Nodes {
 		h := show(&n)
 		switch err := failed[i]; {
 		case n.Kind == "" && n.Err == nil:
 			h.Text = "held nothing"
+			if u.One {
+				h.Text = "did not have it"
+			}
 			free++
 		case n.Kind == "":
 			h.Text = "left alone: " + errorText(n.Err)
 		case err == nil:
 			h.State, h.Text = stateFree, "removed"
 			free++
-		case errors.Is(err, nodeerr.ErrAbsent):
+		case errors.Is(err, nodeerr.ErrAbsent) || u.One && errors.Is(err, nodeerr.ErrHeld): // others are there
 			h.State, h.Text = stateFree, "gone already"
 			free++
 		case errors.Is(err, nodeerr.ErrHeld):
@@ -139,10 +156,7 @@ func (s *Server) removed(state *redlock.LockState, failed []error) *view {
 		}
 		u.Nodes = append(u.Nodes, h)
 	}
-	u.State, u.Text = stateFree, fmt.Sprintf("The lock is free: %d of %d nodes do not hold it any more.", free, len(state.Nodes))
-	if free < state.Need {
-		u.State, u.Text = stateUnknown, fmt.Sprintf("The lock may still be held: only %d of %d nodes are known not to hold it, %d are needed.", free, len(state.Nodes), state.Need)
-	}
+	u.State, u.Text = t.result(state, free)
 	return s.unlockPage(state.Name, u)
 }
 

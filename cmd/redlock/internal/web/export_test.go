@@ -16,9 +16,10 @@ func Spark(latencies []time.Duration, full time.Duration) (lines []string, misse
 
 // The bounds.
 const (
-	MaxEvents = maxEvents
-	MaxPasts  = maxPasts
-	PerPage   = perPage
-	MaxBody   = maxBody
-	MaxLines  = maxLines
+	MaxEvents  = maxEvents
+	MaxPasts   = maxPasts
+	PerPage    = perPage
+	MaxBody    = maxBody
+	MaxLines   = maxLines
+	MaxSharers = maxSharers
 )

@@ -19,13 +19,11 @@ type lockView struct {
 	Query       template.URL // has the name
 	State, Text string
 	Who, Token  string
-	Names       string       // of the first of those who share it
-	Waiting     string       // how many processes do
-	Kept        string       // for how many of its holders no process listens
-	Keeping     string       // the same in a sentence, on the page about it
-	Sharers     []sharerView // on the page about it
-	MoreSharers int
-	Slots, Ends bool   // the Sharers have slots, and can be ended
+	Names       string // of the first of those who share it
+	Waiting     string // how many processes do
+	Kept        string // for how many of its holders no process listens
+	Keeping     string // the same in a sentence, on the page about it
+	Shared      shared // on the page about it
 	Perhaps     bool   // the nodes that do not answer decide whether Who holds it
 	Away        string // what is known of these nodes
 	Fence       uint64
@@ -164,8 +162,7 @@ func (s *scene) about(name string) *lockView {
 	if past := s.past.last[name]; v.State == stateUnknown && past != nil && past.token != "" && past.without == 0 {
 		v.Known = fmt.Sprintf("%s, at %s", display.Clipped(cmp.Or(past.metadata, past.token), maxText), clock(past.at))
 	}
-	v.Sharers, v.MoreSharers = s.sharers(l)
-	v.Slots, v.Ends = l.Kind == redlock.KindSlot, len(v.Sharers) > 0 && v.Sharers[0].End != ""
+	v.Shared = s.sharers(l)
 	for i := range listing.Nodes {
 		v.Nodes = append(v.Nodes, s.holding(l, i))
 	}

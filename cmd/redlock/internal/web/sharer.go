@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"html/template"
 	"net/url"
 	"slices"
@@ -33,6 +34,15 @@ type sharerView struct {
 	On, Of                int
 	Kept                  bool
 	End                   template.URL // the query of the dialog that ends it; "" if it cannot be ended
+}
+
+// shared is the table of those who share a lock.
+type shared struct {
+	Sharers []sharerView
+	More    int  // left out
+	Slots   bool // they have slots
+	Seen    bool // it is known since when they were seen
+	Ends    bool // there are buttons that end them
 }
 
 // sharerKey tells sharers apart: one may have several slots.
@@ -85,34 +95,43 @@ func (v *lockView) share(l *survey.Lock, of []survey.Holder) {
 	v.Who, v.Names = counted(l, of), named(of)
 }
 
-// sharers shows those who share a lock, who hold it first.
-func (s *scene) sharers(l *survey.Lock) (all []sharerView, more int) {
-	if !display.Several(l.Kind) {
-		return nil, 0
+// sharer shows one of those who share a lock.
+func sharer(kind redlock.Kind, h redlock.Holder, of int) sharerView {
+	v := sharerView{
+		State: stateHeld, Who: called(h), Token: display.Clipped(string(h.Token), maxToken), Left: left(h.TTL, 0), On: h.Nodes, Of: of,
 	}
-	away := unknowns(l, s.snap.Listing)
+	switch {
+	case kind != redlock.KindSlot:
+	case h.Slot < 0:
+		v.Slot = "none"
+	default:
+		v.Slot = strconv.Itoa(h.Slot)
+	}
+	return v
+}
+
+// sharers shows those who share a lock, who hold it first.
+func (s *scene) sharers(l *survey.Lock) (all shared) {
+	if !display.Several(l.Kind) {
+		return all
+	}
+	all = shared{Slots: l.Kind == redlock.KindSlot, Seen: true, Ends: s.AllowUnlock && s.obstacle(l) == ""}
+	away, of := unknowns(l, s.snap.Listing), s.snap.Listing
 	for i, h := range slices.Concat(l.Holders, l.Others) {
 		if i == maxSharers {
-			return all, len(l.Holders) + len(l.Others) - maxSharers
+			all.More = len(l.Holders) + len(l.Others) - maxSharers
+			break
 		}
-		v := sharerView{
-			ID: fmt.Sprintf("sharer-%d", i), State: stateHeld, Who: called(h.Holder), Token: display.Clipped(string(h.Token), maxToken),
-			Left: left(h.TTL, s.age), On: h.Nodes, Of: len(s.snap.Listing.Nodes), Kept: h.Kept,
-		}
+		v := sharer(l.Kind, h.Holder, len(of.Nodes))
+		v.ID, v.Left, v.Kept = sharerID(h.Holder), left(h.TTL, s.age), h.Kept
 		switch {
 		case i < len(l.Holders):
-		case h.Nodes+away < s.snap.Listing.Need:
+		case h.Nodes+away < of.Need:
 			v.State = stateSplit
 		default:
 			v.State = stateUnknown
 		}
-		if l.Kind == redlock.KindSlot {
-			v.Slot = "none"
-			if h.Slot >= 0 {
-				v.Slot = strconv.Itoa(h.Slot)
-			}
-		}
-		if s.AllowUnlock && s.obstacle(l) == "" {
+		if all.Ends {
 			v.End = endQuery(l.Name, string(h.Token))
 		}
 		if sight := s.past.last[l.Name]; sight != nil {
@@ -120,9 +139,16 @@ func (s *scene) sharers(l *survey.Lock) (all []sharerView, more int) {
 				v.Held, v.AtLeast = remaining(max(s.past.lastAt.Sub(seen.since), 1)), seen.atLeast
 			}
 		}
-		all = append(all, v)
+		all.Sharers = append(all.Sharers, v)
 	}
-	return all, 0
+	return all
+}
+
+// sharerID returns the ID of a row, which stays while the one is there.
+func sharerID(h redlock.Holder) string {
+	hash := fnv.New64a()
+	hash.Write([]byte(h.Token))
+	return fmt.Sprintf("sharer-%x-%d", hash.Sum64(), h.Slot)
 }
 
 // endQuery returns the query of the dialog that ends one of those who share a lock.

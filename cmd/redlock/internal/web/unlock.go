@@ -20,13 +20,19 @@ func (s *Server) confirm(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, http.StatusForbidden, notAllowed)
 		return
 	}
-	name := r.URL.Query().Get("name")
-	state, err := s.Locker.Inspect(r.Context(), name)
+	values := r.URL.Query()
+	one, err := parseToken(values.Get("token"))
+	if err != nil {
+		s.fail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	t := target{values.Get("name"), one}
+	state, err := s.Locker.Inspect(r.Context(), t.name)
 	if state == nil {
 		s.fail(w, http.StatusBadRequest, errorText(err))
 		return
 	}
-	s.show(w, http.StatusOK, s.confirmation(state, ""))
+	s.show(w, http.StatusOK, s.confirmation(t, t.in(state), ""))
 }
 
 const notAllowed = "This page only shows locks: redlock web was started without --allow-unlock."
@@ -38,18 +44,19 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, http.StatusForbidden, notAllowed)
 		return
 	}
-	name, confirmed, err := parseForm(r)
+	t, confirmed, err := parseForm(r)
 	if err != nil {
 		s.fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	state, err := s.Locker.Inspect(r.Context(), name)
+	state, err := s.Locker.Inspect(r.Context(), t.name)
 	if state == nil {
 		s.fail(w, http.StatusBadRequest, errorText(err))
 		return
 	}
+	state = t.in(state)
 	if hindered(state) != "" {
-		s.show(w, http.StatusConflict, s.confirmation(state, "Nothing was removed."))
+		s.show(w, http.StatusConflict, s.confirmation(t, state, "Nothing was removed."))
 		return
 	}
 	held := false
@@ -60,23 +67,23 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request) {
 			n.Holders = slices.DeleteFunc(n.Holders, func(h redlock.Holder) bool { return !slices.Contains(confirmed, string(h.Token)) })
 		}
 		if n.Kind != "" && !slices.Contains(confirmed, holdersOf(n)[0]) {
-			s.show(w, http.StatusConflict, s.confirmation(state, "The lock has changed hands since this page was shown. Nothing was removed. This is what it looks like now."))
+			s.show(w, http.StatusConflict, s.confirmation(t, state, "The lock has changed hands since this page was shown. Nothing was removed. This is what it looks like now."))
 			return
 		}
 	}
 	if !held {
-		s.show(w, http.StatusConflict, s.confirmation(state, "Nothing was removed: none of the nodes that answered holds the lock any more."))
+		s.show(w, http.StatusConflict, s.confirmation(t, state, "Nothing was removed: none of the nodes that answered has the "+t.noun(state)+" any more."))
 		return
 	}
 	failed, record := survey.Remove(s.Nodes, s.Prefix, state)
 	if record != "" {
 		s.journal.add(record)
 	}
-	s.show(w, http.StatusOK, s.removed(state, failed))
+	s.show(w, http.StatusOK, s.removed(t, state, failed))
 }
 
-// parseForm returns what an unlock is about: a name, and the tokens that may be removed.
-func parseForm(r *http.Request) (name string, confirmed []string, err error) {
+// parseForm returns what an unlock is about, and the tokens that may be removed.
+func parseForm(r *http.Request) (t target, confirmed []string, err error) {
 	decode := func(text string) string {
 		decoded, failed := encoding.DecodeString(text)
 		if failed != nil {
@@ -84,9 +91,9 @@ func parseForm(r *http.Request) (name string, confirmed []string, err error) {
 		}
 		return string(decoded)
 	}
-	name = decode(r.PostForm.Get("name"))
+	t = target{decode(r.PostForm.Get("name")), decode(r.PostForm.Get("token"))}
 	for _, text := range r.PostForm["holder"] {
 		confirmed = append(confirmed, decode(text))
 	}
-	return name, confirmed, err
+	return t, confirmed, err
 }

@@ -102,7 +102,7 @@ func TestUnlock_RemovesNothingIfTheLockHasChangedHands(t *testing.T) {
 	s.unlock(form(s.unlock(f, http.StatusConflict)), http.StatusOK)
 	require.Zero(t, s.holds("lock:name"))
 	page := s.unlock(f, http.StatusConflict)
-	require.Contains(t, page, "Nothing was removed: none of the nodes that answered holds the lock any more")
+	require.Contains(t, page, "Nothing was removed: none of the nodes that answered has the lock any more")
 }
 
 // The danger: readers who have come since the page was shown are ended with those that it showed.
