@@ -128,7 +128,7 @@ soak: ## The same for hours (DURATION=4h), without an end of clients: what they 
 
 .PHONY: screenshots
 screenshots: ## Take the pictures of the page for docs/tool.md: needs Chromium
-	@go -C integration test -count=1 -run TestPage_Screenshots ./page -screenshots $(CURDIR)/docs/tool
+	@go -C integration test -count=1 -run TestPage_Screenshots ./page -screenshots $(CURDIR)/docs
 
 .PHONY: figures
 figures: ## Measure the figures of dashboard.json for docs/telemetry.md: needs Prometheus

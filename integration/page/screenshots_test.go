@@ -19,17 +19,40 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-var screenshots = flag.String("screenshots", "", "the directory for screenshots of the page (docs/tool)")
+var screenshots = flag.String("screenshots", "", "the directory docs, for screenshots of the page")
 
-// Pictures for docs/tool.md, of what the other tests check: make screenshots.
-func TestPage_Screenshots(t *testing.T) {
+// wanted skips a test that makes pictures, unless they are wanted.
+func wanted(t *testing.T) {
+	t.Helper()
 	if *screenshots == "" {
 		t.Skip("only with -screenshots")
 	}
+}
+
+// shoot takes a picture of the page in light or dark colours, at a size.
+func (b *browser) shoot(name, scheme string, width, height int64) {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+	require.NoError(b.t, err)
+	b.do(chromedp.EmulateViewport(width, height))
+	b.see("#live", "^Live$")
+	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	require.NoError(b.t, err)
+	require.NoError(b.t, os.WriteFile(filepath.Join(*screenshots, name+".png"), smaller(b.t, picture), 0o644))
+}
+
+var schemes = []string{"light", "dark"}
+
+// Pictures for docs/tool.md, of what the other tests check: make screenshots.
+func TestPage_Screenshots(t *testing.T) {
+	wanted(t)
 	servers := testredis.Real(t, 5, "--appendonly", "yes", "--appendfsync", "always", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
 	_, err := servers[1].Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	require.NoError(t, err)
@@ -64,18 +87,77 @@ func TestPage_Screenshots(t *testing.T) {
 	defer servers[3].Thaw()
 	b.see(".node.down", "no answer")
 	require.Eventually(t, func() bool { return value[int](b, `document.querySelectorAll(".node.down .miss").length`) > 5 }, settleBound, settleLook)
-	for _, scheme := range []string{"light", "dark"} {
-		_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-		})
-		require.NoError(t, err)
-		for name, width := range map[string]int64{"wide": 1280, "narrow": 360} {
-			b.do(chromedp.EmulateViewport(width, map[string]int64{"wide": 940, "narrow": 1300}[name]))
-			b.see("#live", "^Live$")
-			picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(filepath.Join(*screenshots, "page-"+scheme+"-"+name+".png"), smaller(t, picture), 0o644))
+	for _, scheme := range schemes {
+		b.shoot("tool/page-"+scheme+"-wide", scheme, 1280, 940)
+		b.shoot("tool/page-"+scheme+"-narrow", scheme, 360, 1300)
+	}
+}
+
+// An outage: three of five nodes do not answer, and nobody can take or free a lock.
+func TestPage_ScreenshotsOfAnOutage(t *testing.T) {
+	wanted(t)
+	servers := testredis.Real(t, 5)
+	alice := program(t, servers)
+	s, b := serve(t, servers, "127.0.0.1:0", "--allow-unlock", "--examine-every", "10s"), browse(t)
+	b.open(s.url)
+	b.see("#locks", "No locks are held")
+	for name, holder := range map[string]string{
+		"nightly/backup": "db-3, pid 812", "nightly/report": "worker-2", "orders/4711": "checkout-7", "leader/scheduler": "scheduler-1",
+	} {
+		take(t, alice, name, holder)
+	}
+	b.see("#locks", "(?s)backup.*report.*4711")
+	b.see("#doctor", `checks at`)
+	for _, server := range servers[2:] {
+		server.Freeze()
+		defer server.Thaw()
+	}
+	b.see("#summary", "Only 2 of 5 nodes answer")
+	b.see("#locks", "perhaps scheduler-1")
+	for _, scheme := range schemes {
+		b.shoot("pictures/page-outage-"+scheme, scheme, 1280, 940)
+	}
+	b.shoot("pictures/page-outage-narrow", "light", 390, 1400)
+}
+
+// Many locks: the third of ten pages, at its end.
+func TestPage_ScreenshotsOfManyLocks(t *testing.T) {
+	wanted(t)
+	servers := testredis.Real(t, 5)
+	many(t, servers)
+	s, b := serve(t, servers, "127.0.0.1:0"), browse(t)
+	b.open(s.url + "?page=3")
+	b.see("#doctor", `checks at`) // which takes locks too
+	b.see(".tally", "500 locks. Page 3 of 10.")
+	b.see("#locks .held", `≥ [2-9] s`)
+	for _, scheme := range schemes {
+		b.do(chromedp.EmulateViewport(1280, 700))
+		value[bool](b, `document.querySelector(".pages").scrollIntoView({block: "end"}), true`)
+		b.shoot("pictures/page-many-"+scheme, scheme, 1280, 700)
+	}
+}
+
+// A lock whose three slots are taken, one by a process that is gone, and two wait.
+func TestPage_ScreenshotsOfSharers(t *testing.T) {
+	wanted(t)
+	servers := testredis.Real(t, 5)
+	s, b := serve(t, servers, "127.0.0.1:0", "--allow-unlock"), browse(t)
+	b.open(s.url + "lock?name=exports")
+	b.see(".state", "held by nobody")
+	for i, holder := range []string{"export-1, pid 4711", "export-2, pid 92", "export-5, pid 331"} {
+		lock := take(t, program(t, servers), "exports", holder, redlock.Slots(3), redlock.TTL(time.Duration(i+2)*time.Minute))
+		if i > 0 {
+			listens(t, servers, form.OwnerChannel(string(lock.Token()[:8])))
 		}
+	}
+	waits(t, servers, "exports")
+	waits(t, servers, "exports")
+	b.see("#lock dl", "2 wait")
+	b.see("#lock .sharers", "(?s)export-1.*kept.*export-2.*export-5")
+	b.see("#lock dl", `Held for\s+[2-9] s`)
+	b.see("#lock", "No process listens for 1 of the 3 slots")
+	for _, scheme := range schemes {
+		b.shoot("pictures/page-sharers-"+scheme, scheme, 1280, 900)
 	}
 }
 
