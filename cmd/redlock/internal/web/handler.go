@@ -31,7 +31,7 @@ func mark(state string) string { return cmp.Or(marks[state], "·") }
 var marks = map[string]string{
 	"up": "●", "slow": "▲", "quarantined": "◆", "down": "✕",
 	stateHeld: "●", stateForever: "■", stateSplit: "◐", stateOther: "□", stateFree: "○", stateUnknown: "?",
-	"taken": "●", "changed-hands": "⇄", "freed": "○", "expired": "◌", "not-held-any-more": "○", "no-majority": "◐", "majority-again": "●",
+	"taken": "●", "changed-hands": "⇄", "freed": "○", "expired": "◌", "ended": "○", "no-majority": "◐", "majority-again": "●",
 	"fault": "✕", "warning": "▲",
 }
 

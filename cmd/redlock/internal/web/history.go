@@ -16,7 +16,7 @@ const (
 	handed   = "changed hands"
 	freed    = "freed"
 	expired  = "expired"
-	ended    = "not held any more" // freed or expired, which of them was not seen
+	ended    = "ended" // freed or expired, which of them was not seen
 	split    = "no majority"
 	regained = "majority again"
 )

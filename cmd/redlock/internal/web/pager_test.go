@@ -25,7 +25,7 @@ func links(page string) (texts, to []string) {
 func TestPager_ShowsAPageAndKeepsTheFilterAndTheOrder(t *testing.T) {
 	s := overReal(t, nil)
 	do(t, s.servers, "EVAL", `for i = 1000, 1499 do redis.call("SET", "lock:name-" .. i, "token-" .. i, "PX", 600000 + 1000 * (1499 - i)) end`, 0)
-	text := s.see("/", "Page 1 of 10.")
+	s.see("/", "Page 1 of 10.")
 	for number, want := range map[string]struct{ first, last, links string }{
 		"":                     {"name-1000", "name-1049", "1* 2 10 next"},
 		"1":                    {"name-1000", "name-1049", "1* 2 10 next"},
@@ -45,7 +45,7 @@ func TestPager_ShowsAPageAndKeepsTheFilterAndTheOrder(t *testing.T) {
 		require.Equal(t, want.links, strings.Join(texts, " "), number)
 		require.Contains(t, text, "500 locks.", "of all pages")
 	}
-	_, text = s.get("/?q=NAME-1&sort=left&page=2")
+	_, text := s.get("/?q=NAME-1&sort=left&page=2")
 	require.Equal(t, "name-1449", rows(text)[0])
 	_, to := links(text)
 	require.Equal(t, "/?q=NAME-1&amp;sort=left#h-locks", to[0])
