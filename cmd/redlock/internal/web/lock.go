@@ -93,9 +93,7 @@ func (s *scene) lock(l *survey.Lock) lockView {
 	if sight.longest > 0 && l.TTL != redlock.NoLimit {
 		v.Share = int(100 * max(0, l.TTL-s.age) / sight.longest)
 	}
-	if held := s.past.lastAt.Sub(sight.since); held >= time.Second || !sight.atLeast {
-		v.Held, v.AtLeast = remaining(max(held, 1)), sight.atLeast
-	}
+	v.Held, v.AtLeast = s.heldFor(sighting{sight.since, sight.atLeast})
 	return v
 }
 

@@ -124,24 +124,37 @@ func (s *scene) sharers(l *survey.Lock) (all shared) {
 		}
 		v := sharer(l.Kind, h.Holder, len(of.Nodes))
 		v.ID, v.Left, v.Kept = sharerID(h.Holder), left(h.TTL, s.age), h.Kept
-		switch {
-		case i < len(l.Holders):
-		case h.Nodes+away < of.Need:
-			v.State = stateSplit
-		default:
-			v.State = stateUnknown
+		if i >= len(l.Holders) {
+			v.State = shortOf(h.Nodes+away, of.Need)
 		}
 		if all.Ends {
 			v.End = endQuery(l.Name, string(h.Token))
 		}
 		if sight := s.past.last[l.Name]; sight != nil {
 			if seen, found := sight.sharers[sharerKey{h.Token, h.Slot}]; found {
-				v.Held, v.AtLeast = remaining(max(s.past.lastAt.Sub(seen.since), 1)), seen.atLeast
+				v.Held, v.AtLeast = s.heldFor(seen)
 			}
 		}
 		all.Sharers = append(all.Sharers, v)
 	}
 	return all
+}
+
+// shortOf returns the state of a sharer that is not known to be on as many nodes as it needs: it may be on most.
+func shortOf(most, need int) string {
+	if most < need {
+		return stateSplit
+	}
+	return stateUnknown
+}
+
+// heldFor returns for how long a holder was seen, "" if that is not worth saying.
+func (s *scene) heldFor(seen sighting) (held string, atLeast bool) {
+	long := s.past.lastAt.Sub(seen.since)
+	if long < time.Second && seen.atLeast {
+		return "", false
+	}
+	return remaining(max(long, 1)), seen.atLeast
 }
 
 // sharerID returns the ID of a row, which stays while the one is there.

@@ -182,6 +182,9 @@ func TestUnlock_EndsNobodyIfTooFewNodesAnswer(t *testing.T) {
 	page = s.see(endOf("name", "alice"), "It is on 1 of 3 nodes: the nodes that do not answer decide whether it holds the lock.")
 	require.Contains(t, page, "It cannot be freed now: only 1 of 3 nodes answer, and 2 are needed.")
 	require.Empty(t, form(page))
+	page, _ = s.confirm("name")
+	require.Regexp(t, `^alice \? 1 of 3 perhaps `, table(page)[0])
+	require.Contains(t, page, "Who shares it:")
 	s.unlock(f, http.StatusConflict)
 	require.Equal(t, []string{"alice"}, sharing(t, s.servers[2:], "name"))
 }

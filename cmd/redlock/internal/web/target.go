@@ -9,6 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -116,11 +117,17 @@ func kindIn(part *redlock.LockState) redlock.Kind {
 
 // sharersOf shows those who share a lock, by its state: all of them, as an unlock ends all that it has shown.
 func sharersOf(part *redlock.LockState) (all shared) {
+	away := 0
+	for _, n := range part.Nodes {
+		if n.Err != nil && n.Kind == "" && !errors.Is(n.Err, nodeerr.ErrForeign) {
+			away++
+		}
+	}
 	for _, kind := range []redlock.Kind{redlock.KindShared, redlock.KindSlot} {
 		for i, h := range survey.Sharers(part, kind) {
 			v := sharer(kind, h, len(part.Nodes))
 			if part.Kind != kind || i >= len(part.Holders) {
-				v.State = stateSplit
+				v.State = shortOf(h.Nodes+away, part.Need)
 			}
 			all.Sharers = append(all.Sharers, v)
 			all.Slots = all.Slots || kind == redlock.KindSlot

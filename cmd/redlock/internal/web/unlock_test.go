@@ -189,54 +189,6 @@ func TestUnlock_LeavesDataOfAnotherProgramAlone(t *testing.T) {
 	require.Equal(t, size, s.holds("lock:name"))
 }
 
-// The danger: a button that removes what two of three nodes do not have to give, while the lock stays held.
-func TestUnlock_RemovesNothingIfTooFewNodesAnswer(t *testing.T) {
-	s := overReal(t, allowed)
-	s.set("lock:name", "token")
-	_, f := s.confirm("name")
-	s.servers[0].Stop()
-	page := s.unlock(f, http.StatusOK)
-	require.Contains(t, page, "The lock is free: 2 of 3 nodes do not hold it any more")
-	s.servers[1].Stop()
-	do(t, s.servers[2:3], "SET", "lock:name", "token")
-	const reason = "It cannot be freed now: only 1 of 3 nodes answer, and 2 are needed."
-	page, none := s.confirm("name")
-	require.Contains(t, page, "Unknown: the nodes that do not answer decide")
-	require.Contains(t, page, reason)
-	require.NotContains(t, page, "will be removed")
-	require.Empty(t, none, "no form")
-	page = s.unlock(f, http.StatusConflict)
-	require.Contains(t, page, "Nothing was removed.")
-	require.Contains(t, page, reason)
-	exists, err := s.servers[2].Do("EXISTS", "lock:name")
-	require.NoError(t, err)
-	require.EqualValues(t, 1, exists)
-}
-
-// Two of three nodes let the lock be seen, and not removed.
-func TestUnlock_SaysThatTheLockMayStillBeHeld(t *testing.T) {
-	s := overReal(t, allowed)
-	s.set("lock:name", "token")
-	_, f := s.confirm("name")
-	do(t, s.servers[:2], "ACL", "SETUSER", "default", "-del")
-	page := s.unlock(f, http.StatusOK)
-	require.Contains(t, page, "The lock may still be held: only 1 of 3 nodes are known not to hold it, 2 are needed.")
-	require.Contains(t, page, "<h1>Perhaps not unlocked: name</h1>")
-	require.Contains(t, page, "the ACL user may not do this")
-}
-
-func TestUnlock_LeavesALockAloneThatDataOfAProgramKeepsFromBeingFreed(t *testing.T) {
-	s := overReal(t, allowed)
-	s.set("lock:name", "token")
-	_, f := s.confirm("name")
-	do(t, s.servers[1:], "DEL", "lock:name")
-	do(t, s.servers[1:], "RPUSH", "lock:name", "data")
-	page := s.unlock(f, http.StatusConflict)
-	require.Contains(t, page, "only 1 of 3 nodes answer without data of another program, and 2 are needed.")
-	require.Equal(t, size, s.holds("lock:name"))
-	require.NotContains(t, s.see("/", "<b>data of another program</b>"), `href="/unlock`)
-}
-
 // The danger: two of five nodes are frozen, and who holds the lock with them is said to hold nothing.
 func TestUnlock_SaysThatItDoesNotKnowWhoHoldsTheLock(t *testing.T) {
 	servers := testredis.Real(t, 5)
