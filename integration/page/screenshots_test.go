@@ -70,7 +70,9 @@ func TestPage_Screenshots(t *testing.T) {
 	brief := take(t, alice, "invoices/2041", "billing-1")
 	b.see("#locks", "invoices/2041")
 	require.NoError(t, brief.Unlock(t.Context()))
-	take(t, bob, "invoices/2041", "billing-2")
+	for _, lock := range []*redlock.Lock{brief, take(t, bob, "invoices/2041", "billing-2")} {
+		listens(t, servers, form.OwnerChannel(string(lock.Token()[:8])))
+	}
 	b.see("#changes", "billing-2")
 	for i, server := range servers {
 		value := []string{"left-by-hand", "left-by-hand", "left-by-hand", "left-by-hand", "left-by-hand"}[i]
