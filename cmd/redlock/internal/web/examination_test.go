@@ -4,6 +4,7 @@ import (
 	"context"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,13 +51,12 @@ func TestExamination_SaysWhenItsFindingsWereTrue(t *testing.T) {
 // The danger: the doctor examines the nodes for as long as they do not answer, and what it had found hours before looks new.
 func TestExamination_SaysHowOldItIsWhileTheNextOneRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		again := false
+		var again atomic.Bool
 		l := overListings(t, func(c *web.Config) {
 			c.Examine = func(ctx context.Context) (*doctor.Report, error) {
-				if again {
+				if again.Swap(true) {
 					<-ctx.Done()
 				}
-				again = true
 				return &doctor.Report{Checks: []string{"one"}}, nil
 			}
 		})
@@ -74,14 +74,15 @@ func TestExamination_SaysHowOldItIsWhileTheNextOneRuns(t *testing.T) {
 // A server that restarts within a moment is never seen to be away.
 func TestExamination_SaysThatANodeHasRestartedSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := 1000
+		var up atomic.Int64
+		up.Store(1000)
 		l := overListings(t, func(c *web.Config) { c.ExamineEvery = 0 })
-		l.uptime = func() int { return up }
+		l.uptime = up.Load
 		require.NotContains(t, l.hold(), "has restarted since")
 		<-time.After(time.Minute)
-		up = 5
+		up.Store(5)
 		require.Contains(t, l.hold(), "<code>a:1</code> has restarted since")
-		up = 1000
+		up.Store(1000)
 		require.NotContains(t, l.hold(), "has restarted since")
 	})
 }

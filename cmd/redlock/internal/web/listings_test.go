@@ -60,7 +60,7 @@ type listings struct {
 	cut      bool // the listing is truncated
 	asked    int  // how often
 	examined int
-	uptime   func() int // of the nodes in seconds; nil means that they do not say
+	uptime   func() int64 // of the nodes in seconds; nil means that they do not say
 }
 
 // info is what the nodes say of themselves.
