@@ -183,7 +183,7 @@ func TestExamine_LeavesNothingOutForTheAdministratorOfTheDocumentation(t *testin
 	t.Parallel()
 	text, err := os.ReadFile("../../../../docs/tool.md")
 	require.NoError(t, err)
-	_, rights, _ := strings.Cut(strings.Join(strings.Fields(string(text)), " "), "needs the rights of the programs' user, and `")
+	_, rights, _ := strings.Cut(strings.Join(strings.Fields(string(text)), " "), "with the rights of the programs' user and `")
 	rights, _, is := strings.Cut(rights, "`")
 	require.True(t, is)
 	all := wellSetServers(t, 3)
