@@ -299,7 +299,7 @@ func TestLockError_EveryErrorAboutALockNamesIt(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake := clocktest.New()
 		locker, other := c.locker(redlock.WithClock(fake)), c.locker()
-		holder, brief := take(t, other, "taken"), take(t, locker, "brief", redlock.TTL(time.Minute))
+		holder, brief := c.everywhere(take(t, other, "taken")), take(t, locker, "brief", redlock.TTL(time.Minute))
 		held := take(t, locker, "held")
 		fake.Advance(time.Minute)
 		ctx := contextOf(t, held)
