@@ -78,7 +78,8 @@ func TestAlertsOfNodes_FireForWhatThePageAndTheDoctorSee(t *testing.T) {
 	s.firing(11*minute, eviction...)
 	s.firing(19*minute, append(eviction, eternal)...)
 	s.firing(28*minute, eviction[0], eternal, isDown(down))
-	s.firing(45*minute, eviction[0], isDown(down), isDown(servers[1].Addr()), `alertname="RedlockProbeMajorityDown", `+page+`"critical"`)
+	s.firing(45*minute, eviction[0], isDown(down), isDown(servers[1].Addr()), `alertname="RedlockProbeMajorityDown", `+page+`"critical"`,
+		`alertname="RedlockProbeMissing", job="node-file", instance="file", severity="warning"`)
 	s.test()
 }
 

@@ -122,7 +122,7 @@ func TestAlerts_TakeAJobWithoutAnIntervalAsADailyOne(t *testing.T) {
 	s.add("a", series(t, dir), hour, hour+s.step) // and this one at once
 	s.add("a", series(t, hanging), hour, end)
 
-	loss := `job="node-a", ` + critical("RedlockJobLockLost", "lost")
+	loss := `job="node-a", instance="a", ` + critical("RedlockJobLockLost", "lost")
 	hangs := `job="node-a", instance="a", ` + warning("RedlockJobHangs", "hung")
 	late := func(name string) string { return critical("RedlockJobNotSucceeded", name) }
 	s.firing(90*time.Minute, loss)
@@ -130,10 +130,10 @@ func TestAlerts_TakeAJobWithoutAnIntervalAsADailyOne(t *testing.T) {
 	s.firing(150 * time.Minute)
 	s.firing(25 * hour)
 	s.firing(25*hour+s.step, hangs)
-	s.firing(26*hour, hangs)
-	s.firing(26*hour+s.step, hangs, late("bad"), late("lost"), late("hung"))
-	s.firing(36*hour, hangs, late("bad"), late("lost"), late("hung"))
-	s.firing(36*hour+s.step, hangs, late("bad"), late("good"), late("lost"), late("hung"))
+	s.firing(26*hour+s.step, hangs)
+	s.firing(26*hour+2*s.step, hangs, late("bad"), late("lost"), late("hung"))
+	s.firing(36*hour+s.step, hangs, late("bad"), late("lost"), late("hung"))
+	s.firing(36*hour+2*s.step, hangs, late("bad"), late("good"), late("lost"), late("hung"))
 	s.test()
 }
 
@@ -172,6 +172,11 @@ func TestAlerts_ComeAndGoByTheIntervalOfAJob(t *testing.T) {
 	do(t, servers, "SET", "taken", "another", "PX", eternity.Milliseconds())
 	s.add("b", ran("b", "taken", 75, "true"), 15*minute, 25*minute, 40*minute, end)
 
+	ran("a", "always fails", 1, "false")
+	s.add("a", ran("a", "always fails", 1, "false"), 0, 15*minute, 30*minute, 45*minute, 60*minute, 75*minute, 90*minute, 105*minute, 120*minute, 135*minute, 150*minute, 165*minute, end)
+	do(t, servers, "SET", "always fails", "another", "PX", eternity.Milliseconds())
+	s.add("b", ran("b", "always fails", 75, "true"), 5*minute, 20*minute, 35*minute, 65*minute, 95*minute, 125*minute, 155*minute, end)
+
 	hangs := func(name string, flags ...string) map[string]float64 {
 		dir := t.TempDir()
 		runningJob(t, servers, dir, append(flags, name, "cat")...)
@@ -186,16 +191,15 @@ func TestAlerts_ComeAndGoByTheIntervalOfAJob(t *testing.T) {
 	failing, taken := func(name string) string { return warning("RedlockJobFails", name) }, warning("RedlockJobTaken", "taken")
 	late := func(name string) string { return critical("RedlockJobNotSucceeded", name) }
 	hung := func(name string) string { return `job="node-a", instance="a", ` + warning("RedlockJobHangs", name) }
-	s.firing(0, failing("fails"))
-	s.firing(15*minute, failing("fails"))
-	s.firing(20*minute, failing("fails in turn"), hung("hangs"), hung("killed"))
-	s.firing(30*minute, failing("fails in turn"), hung("hangs"), hung("killed"))
-	s.firing(35*minute, failing("fails in turn"), hung("hangs"), hung("killed"),
-		late("never comes"), late("fails in turn"), late("taken"), late("hangs"), late("killed"))
-	s.firing(40*minute, failing("fails in turn"), hung("hangs"), taken,
-		late("never comes"), late("fails in turn"), late("taken"), late("hangs"))
-	s.firing(175*minute, failing("fails in turn"), hung("hangs"), taken,
-		late("never comes"), late("fails"), late("fails in turn"), late("taken"), late("hangs"), late("killed"))
+	always := failing("always fails")
+	s.firing(0, always, failing("fails"))
+	s.firing(15*minute, always, failing("fails"))
+	s.firing(20*minute, always, failing("fails in turn"), hung("hangs"), hung("killed"))
+	s.firing(35*minute, always, failing("fails in turn"), hung("hangs"), hung("killed"))
+	s.firing(40*minute, always, failing("fails in turn"), hung("hangs"), taken,
+		late("always fails"), late("never comes"), late("fails in turn"), late("taken"), late("hangs"))
+	s.firing(175*minute, always, failing("fails in turn"), hung("hangs"), taken,
+		late("always fails"), late("never comes"), late("fails"), late("fails in turn"), late("taken"), late("hangs"), late("killed"))
 	s.test()
 }
 
