@@ -69,8 +69,9 @@ func List(ctx context.Context, servers []*node.Server, o Options) (*Listing, err
 	for i, s := range servers {
 		asking.Go(func() {
 			began := time.Now()
-			err := (&lister{table: t, node: i, server: s, known: map[string]bool{}}).list(ctx)
-			listing.Nodes[i] = NodeReport{Addr: s.Address, Took: time.Since(began), Err: err}
+			l := &lister{table: t, node: i, server: s, known: map[string]bool{}}
+			err := l.list(ctx)
+			listing.Nodes[i] = NodeReport{Addr: s.Address, Took: time.Since(began), Err: err, Process: l.process}
 		})
 	}
 	asking.Wait()

@@ -25,10 +25,11 @@ const page = 200
 // lister goes through the keys of one server.
 type lister struct {
 	*table
-	node   int
-	server *node.Server
-	client *client.Client
-	paged  bool // a page has come
+	node    int
+	server  *node.Server
+	client  *client.Client
+	paged   bool   // a page has come
+	process string // see NodeReport
 
 	// What the next messages are to ask:
 	keys   []string        // whose values to read: those of the last page, without the tag
@@ -136,8 +137,8 @@ func (l *lister) introduce(ctx context.Context) error {
 	if err := node.RefuseSentinel(info); err != nil {
 		return err
 	}
-	if run := node.Identity(info).Process; run != "" {
-		return l.identify(run, l.server.Address)
+	if l.process = node.Identity(info).Process; l.process != "" {
+		return l.identify(l.process, l.server.Address)
 	}
 	return nil
 }

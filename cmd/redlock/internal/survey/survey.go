@@ -30,6 +30,8 @@ type NodeReport struct {
 	Keys int           // under how many of the names it holds something
 	Took time.Duration // for all answers together
 	Err  error         // why they are not complete
+	// Process tells the server from one that was there before under the address (run_id); "" if it does not say.
+	Process string
 }
 
 // Lock is what the nodes hold under one name. All but the name and the Views is what these come to, see [Listing.Judge].

@@ -46,15 +46,16 @@ type gap struct {
 
 // history records how locks change from one listing to the next. One goroutine may use it at a time.
 type history struct {
-	Began    time.Time
-	gaps     []gap
-	last     map[string]*sight // as of the last listing; nil before the first
-	lastAt   time.Time
-	triedAt  time.Time                // when too few nodes answered last; zero if they never did
-	complete bool                     // the last listing had all names
-	pasts    map[string]*list.Element // of *past, by name
-	order    *list.List               // of the pasts, the last changed first
-	recent   []event                  // the newest last
+	Began     time.Time
+	gaps      []gap
+	last      map[string]*sight // as of the last listing; nil before the first
+	lastAt    time.Time
+	triedAt   time.Time                // when too few nodes answered last; zero if they never did
+	complete  bool                     // the last listing had all names
+	pasts     map[string]*list.Element // of *past, by name
+	order     *list.List               // of the pasts, the last changed first
+	recent    []event                  // the newest last
+	processes map[int]string           // of the servers, as they were known last
 }
 
 // sight is what the listings have found of one lock.
@@ -80,7 +81,7 @@ type past struct {
 }
 
 func newHistory() *history {
-	return &history{pasts: map[string]*list.Element{}, order: list.New()}
+	return &history{pasts: map[string]*list.Element{}, order: list.New(), processes: map[int]string{}}
 }
 
 // record compares a listing with the last one. Only one that a majority has answered counts. A time longer than pause
@@ -112,6 +113,7 @@ func (h *history) record(now, began time.Time, l *survey.Listing, pause time.Dur
 		h.add(now, lock.Name, e)
 		sights[lock.Name] = s
 	}
+	forgot := h.restarted(l)
 	for name, s := range h.last {
 		if sights[name] != nil || !complete {
 			continue
@@ -121,9 +123,22 @@ func (h *history) record(now, began time.Time, l *survey.Listing, pause time.Dur
 			sights[name] = s // it is expected back with its nodes
 			continue
 		}
+		hidden = hidden || slices.ContainsFunc(s.nodes, func(node int) bool { return forgot[node] })
 		h.add(now, name, s.over(now, watched && s.at.Equal(h.lastAt), hidden))
 	}
 	h.last, h.lastAt, h.complete = sights, now, !l.Truncated
+}
+
+// restarted returns which servers are others than before, and may have forgotten locks.
+func (h *history) restarted(l *survey.Listing) map[int]bool {
+	which := map[int]bool{}
+	for i, n := range l.Nodes {
+		if n.Process != "" {
+			which[i] = h.processes[i] != "" && h.processes[i] != n.Process
+			h.processes[i] = n.Process
+		}
+	}
+	return which
 }
 
 // interrupted notes a gap before a listing, and reports whether what happened before it may not have been seen.
@@ -202,7 +217,7 @@ func (s *sight) compare(now time.Time, lock *survey.Lock) (e event) {
 }
 
 // over returns what has happened to a lock that not one of the nodes holds that have answered, which are a majority. Watched
-// means that the last listing before had a verdict, and hidden that nodes with parts of the lock are away.
+// means that the last listing before had a verdict, and hidden that nodes with parts of the lock are away, or were restarted.
 func (s *sight) over(now time.Time, watched, hidden bool) event {
 	e := event{What: freed, Token: s.token, Metadata: s.metadata}
 	late := s.ttl != redlock.NoLimit && s.ttl <= now.Sub(s.at)

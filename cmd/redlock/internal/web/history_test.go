@@ -18,7 +18,8 @@ import (
 )
 
 // board is what the nodes hold under one name, a character for each node: a letter is a token, "." is nothing, and "-" is a
-// node that does not answer. A node that has not listed all is a capital letter or "~".
+// node that does not answer. A node that has not listed all is a capital letter or "~". "!" is nothing, on a server that was
+// restarted.
 type board struct {
 	mu    sync.Mutex
 	nodes string
@@ -50,6 +51,10 @@ func (b *board) listing() (*survey.Listing, error) {
 	listing := &survey.Listing{Need: len(b.nodes)/2 + 1, Nodes: make([]survey.NodeReport, len(b.nodes)), Truncated: b.cut}
 	lock := survey.Lock{Name: "name"}
 	for i, r := range b.nodes {
+		listing.Nodes[i].Process = "first"
+		if r == '!' {
+			listing.Nodes[i].Process = "second"
+		}
 		if r == '-' || r == '~' || unicode.IsUpper(r) {
 			listing.Nodes[i].Err = errors.New("no answer")
 		}
@@ -113,6 +118,10 @@ func TestHistory_SaysNothingThatItCannotKnow(t *testing.T) {
 		"a node lists a part, without the lock": {[]string{"...aa", "...~~", "...aa"}, "◐ no majority"},
 		"too few list all":                      {[]string{"aaaaa", "..~~~", "aaaaa"}, ""},
 		"too few list all of what they hold":    {[]string{"aaaaa", "AAAAA", "aaaaa"}, ""},
+		"the servers have forgotten it":         {[]string{".....", "aaaaa", "!!!!!"}, "○ ended was a ● taken a"},
+		"one of them may have forgotten it":     {[]string{".....", "aaa..", "!...."}, "○ ended was a ● taken a"},
+		"servers that did not have it restart":  {[]string{".....", "aaa..", "...!!"}, "○ freed was a ● taken a"},
+		"they restart in an outage":             {[]string{"aaaaa", "-----", "!!!!!"}, "○ ended was a"},
 		"freed while too few answered":          {[]string{"aaaaa", "---..", "....."}, "○ freed was a"},
 		"ended while too few answered":          {[]string{"soon aaaaa", "---..", "....."}, "○ ended was a"},
 		"ended while it was unknown":            {[]string{"soon aaaaa", "..a--", "....."}, "○ ended was a"},
