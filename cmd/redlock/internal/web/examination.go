@@ -66,9 +66,9 @@ func (h *health) since(e examination, now time.Time) string {
 	case h.Err != nil:
 		return "does not answer now"
 	case h.Turned.After(e.Began):
-		return "was away since"
+		return "was away"
 	case h.Up >= 0 && now.Add(-h.Up-time.Second).After(e.At): // Up is in whole seconds
-		return "has restarted since"
+		return "has restarted"
 	}
 	return ""
 }

@@ -209,7 +209,7 @@ func TestServer_SaysWhatTheDoctorCannotExamine(t *testing.T) {
 	s.servers[1].Start()
 	s.see("/", "Cannot be examined now, as it does not answer: <code>"+s.servers[0].Addr()+"</code>")
 	s.servers[0].Start()
-	page := s.see("/", "Since then: <code>"+s.servers[0].Addr()+"</code> was away since; <code>")
+	page := s.see("/", "Since then: <code>"+s.servers[0].Addr()+"</code> was away; <code>")
 	require.NotContains(t, page, "Cannot be examined")
 	require.Contains(t, page, "nothing was found then", "they were away")
 	answer, _ := s.request(http.MethodPost, "/examine", form(page), nil)

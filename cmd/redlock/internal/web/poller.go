@@ -103,6 +103,7 @@ func (p *poller) attend(ctx context.Context) {
 		listing.Wait()
 		for _, probe := range p.probes {
 			probe.close()
+			probe.last.Latencies = nil // the line has no place for the time until somebody looks again
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
