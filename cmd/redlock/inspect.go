@@ -121,7 +121,7 @@ func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 	}
 	metadata := display.Text(holder.Metadata)
 	if !c.Full {
-		metadata, failure = clip(metadata, 40), clip(failure, 80)
+		metadata, failure = clip(metadata, maxShown), clip(failure, 80)
 	}
 	return []string{held, ttl, fence, metadata, latency, failure}
 }

@@ -201,7 +201,7 @@ func (c *listCmd) cells(l survey.Lock, listing *survey.Listing) []string {
 		fence = fmt.Sprint(l.Fence)
 	}
 	if !c.Full {
-		name, holder = clip(name, 50), clip(holder, 60)
+		name, holder = clip(name, 50), clip(holder, maxShown)
 	}
 	on := fmt.Sprintf("%d/%d", l.On, len(listing.Nodes))
 	return []string{name, holder, fence, ttlText(l.TTL), on, strings.Join(detailsOf(l), ", ")}

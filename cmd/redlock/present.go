@@ -76,7 +76,7 @@ func sharerLines(s *redlock.LockState, who survey.Presence, full bool) (lines []
 func sharerCells(r redlock.Holder, kind redlock.Kind, nodes int, full, kept bool) []string {
 	metadata, slot, note := display.Text(r.Metadata), "", ""
 	if !full {
-		metadata = clip(metadata, 40)
+		metadata = clip(metadata, maxShown)
 	}
 	if kept {
 		note = "kept"

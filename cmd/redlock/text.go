@@ -8,6 +8,9 @@ import (
 	"github.com/fatih/color"
 )
 
+// maxShown is how many columns a table has for the metadata of a holder, which is enough for that of run as a rule.
+const maxShown = 64
+
 // textWidth returns how many columns of a terminal a visible text takes.
 func textWidth(text string) (columns int) {
 	for _, r := range text {

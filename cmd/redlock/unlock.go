@@ -163,7 +163,7 @@ func holdings(s *redlock.LockState, nothing string) []line {
 		case n.Err != nil:
 			row[1], row[4] = "?", clip(why(n.Err), 80)
 		case n.Kind != "":
-			row[1], row[2], row[3] = heldBy(&n, false), ttlText(n.TTL), clip(display.Text(exclusive(n.Kind, n.Holders).Metadata), 40)
+			row[1], row[2], row[3] = heldBy(&n, false), ttlText(n.TTL), clip(display.Text(exclusive(n.Kind, n.Holders).Metadata), maxShown)
 		}
 		rows = append(rows, row)
 	}

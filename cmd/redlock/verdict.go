@@ -167,9 +167,12 @@ func (t tally) shared(s *redlock.LockState) string {
 	holders := len(s.Holders)
 	text := fmt.Sprintf("Held by %s: each is on at least %d of %d nodes, the last one for %s more.",
 		display.Counted(holders, display.Noun(s.Kind)), t.need, t.nodes, ttlText(s.Holders[holders-1].TTL))
-	if s.Kind == redlock.KindSlot {
+	switch {
+	case s.Kind == redlock.KindSlot:
 		text += " They keep writers and readers out, and who asks for one of as many slots as are taken."
-	} else {
+	case s.WriterWaits:
+		text += " They keep writers out."
+	default:
 		text += " They keep writers out, and nobody else."
 	}
 	if more := len(t.sharers) - holders; more > 0 {
