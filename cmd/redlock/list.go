@@ -144,22 +144,10 @@ func detailsOf(l survey.Lock) (all []string) {
 	if l.Waiting > 0 {
 		all = append(all, fmt.Sprintf("%d wait", l.Waiting))
 	}
-	if kept := keptOf(l.Holders); kept > 0 && kept < len(l.Holders) {
-		all = append(all, fmt.Sprintf("%d kept", kept))
-	} else if kept > 0 {
-		all = append(all, "kept")
+	if kept := l.KeptWord(); kept != "" {
+		all = append(all, kept)
 	}
 	return append(all, remarks(l)...)
-}
-
-// keptOf returns for how many holders no process listens.
-func keptOf(holders []survey.Holder) (n int) {
-	for _, h := range holders {
-		if h.Kept {
-			n++
-		}
-	}
-	return n
 }
 
 // lines are what is printed.
@@ -209,10 +197,7 @@ func (c *listCmd) cells(l survey.Lock, listing *survey.Listing) []string {
 
 // sharers says who shares a lock: how many there are, the one that ends first, and how many more. With --full it shows all tokens.
 func (c *listCmd) sharers(l survey.Lock) string {
-	count := display.Counted(len(l.Holders), display.Noun(l.Kind))
-	if l.More {
-		count = "over " + count
-	}
+	count := display.Sharers(len(l.Holders), l.More, l.Kind)
 	if c.Full {
 		all := make([]string, len(l.Holders))
 		for i, h := range l.Holders {

@@ -28,11 +28,7 @@ func present(s *redlock.LockState, who survey.Presence) (text string) {
 		text = fmt.Sprintf(" %d processes wait for it.", who.Waiting)
 	}
 	if kept := keptIn(s, who); kept > 0 {
-		of := "the holder"
-		if display.Several(s.Kind) {
-			of = fmt.Sprintf("%d of the %s", kept, display.Counted(len(s.Holders), display.Noun(s.Kind)))
-		}
-		text += " Kept: no process listens for " + of + ". " + survey.KeptCauses
+		text += " Kept: no process listens for " + survey.Unheard(kept, len(s.Holders), s.Kind)
 	}
 	return text
 }

@@ -55,6 +55,15 @@ func Noun(kind redlock.Kind) string {
 	return "reader"
 }
 
+// Sharers says how many share a lock of a kind, or that there are more.
+func Sharers(n int, more bool, kind redlock.Kind) string {
+	text := Counted(n, Noun(kind))
+	if more {
+		return "over " + text
+	}
+	return text
+}
+
 // Holder returns the metadata of the holder, or how many share the lock. "" means that it is not known.
 func Holder(state *redlock.LockState) string {
 	switch n := len(state.Holders); {

@@ -2,6 +2,7 @@ package survey
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
@@ -61,8 +63,16 @@ func median(counts []int) int {
 	return counts[(len(counts)-1)/2]
 }
 
-// KeptCauses are why no process may listen for a holder.
-const KeptCauses = `"run --at-least" or "try" left the lock to its TTL, another process took it over, or its process died, never waited or ` +
+// Unheard says for whom no process listens, and why that may be: for so many of the holders of a lock of a kind.
+func Unheard(kept, holders int, kind redlock.Kind) string {
+	whom := "the holder"
+	if display.Several(kind) {
+		whom = fmt.Sprintf("%d of the %s", kept, display.Counted(holders, display.Noun(kind)))
+	}
+	return whom + ". " + keptCauses
+}
+
+const keptCauses = `"run --at-least" or "try" left the lock to its TTL, another process took it over, or its process died, never waited or ` +
 	"renewed so far, or may not subscribe."
 
 const (

@@ -3,6 +3,7 @@ package survey
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -88,6 +89,28 @@ type View struct {
 	waits int       // how many processes wait as far as the node knows, and 1; 0 means that it does not say
 }
 
+// KeptHolders returns how many of the Holders are Kept.
+func (l Lock) KeptHolders() (n int) {
+	for _, h := range l.Holders {
+		if h.Kept {
+			n++
+		}
+	}
+	return n
+}
+
+// KeptWord is "kept" if all Holders are Kept, with their number in front if only some are, and "" if none is.
+func (l Lock) KeptWord() string {
+	switch n := l.KeptHolders(); n {
+	case 0:
+		return ""
+	case len(l.Holders):
+		return "kept"
+	default:
+		return fmt.Sprintf("%d kept", n)
+	}
+}
+
 // Held reports whether a majority is known to hold the lock.
 func (l Lock) Held() bool { return l.Verdict == redlock.VerdictHeld }
 
@@ -132,7 +155,7 @@ func (of *Listing) introduce(l *Lock, s *redlock.LockState) {
 	for _, h := range s.Holders {
 		l.Holders = append(l.Holders, Holder{h, of.owners.kept(h.Token, of.Need)})
 	}
-	l.Kept = len(l.Holders) > 0 && !slices.ContainsFunc(l.Holders, func(h Holder) bool { return !h.Kept })
+	l.Kept = len(l.Holders) > 0 && l.KeptHolders() == len(l.Holders)
 	if l.Held() && l.Kind == redlock.KindExclusive {
 		h := s.Holders[0]
 		l.Token, l.Metadata, l.Fence, l.Empty = string(h.Token), h.Metadata, h.Fence, h.Token == ""

@@ -85,7 +85,7 @@ func (s *scene) lock(l *survey.Lock) lockView {
 		v.share(l, l.Holders)
 	}
 	v.Waiting = waiting(l)
-	v.Kept, v.Keeping = kept(l)
+	v.Kept, v.Keeping = l.KeptWord(), keeping(l)
 	sight := s.past.last[l.Name]
 	if sight == nil || !l.Held() {
 		return v
@@ -188,10 +188,7 @@ func (s *scene) holding(l *survey.Lock, i int) holding {
 	case display.Several(view.Kind):
 		h.Text, h.Token = display.Nouns(view.Kind), ""
 		if view.Shown {
-			h.Text = display.Counted(len(view.Sharers), display.Noun(view.Kind))
-			if view.More {
-				h.Text = "over " + h.Text
-			}
+			h.Text = display.Sharers(len(view.Sharers), view.More, view.Kind)
 		}
 		if l.Held() && l.Kind == view.Kind {
 			h.State = stateHeld

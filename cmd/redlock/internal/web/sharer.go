@@ -65,15 +65,6 @@ func called(h redlock.Holder) string {
 	return tokenText(string(h.Token), maxToken)
 }
 
-// counted returns how many share a lock.
-func counted(l *survey.Lock, of []survey.Holder) string {
-	text := display.Counted(len(of), display.Noun(l.Kind))
-	if l.More {
-		return "over " + text
-	}
-	return text
-}
-
 // named returns what the first ones call themselves, and how many more there are.
 func named(of []survey.Holder) string {
 	var names []string
@@ -92,7 +83,7 @@ func (v *lockView) share(l *survey.Lock, of []survey.Holder) {
 		v.Who = display.Nouns(l.Kind) // too few nodes have shown who they are
 		return
 	}
-	v.Who, v.Names = counted(l, of), named(of)
+	v.Who, v.Names = display.Sharers(len(of), l.More, l.Kind), named(of)
 }
 
 // sharer shows one of those who share a lock.
@@ -221,23 +212,11 @@ func waiting(l *survey.Lock) string {
 	return fmt.Sprintf("%d wait", l.Waiting)
 }
 
-// kept says for how many of the holders no process listens: a word for a row, and a sentence.
-func kept(l *survey.Lock) (word, sentence string) {
-	n := 0
-	for _, h := range l.Holders {
-		if h.Kept {
-			n++
-		}
+// keeping says for how many of the holders no process listens, in a sentence; "" for none.
+func keeping(l *survey.Lock) string {
+	n := l.KeptHolders()
+	if n == 0 {
+		return ""
 	}
-	switch {
-	case n == 0:
-		return "", ""
-	case !display.Several(l.Kind):
-		return "kept", "No process listens for the holder. " + survey.KeptCauses
-	case n == len(l.Holders):
-		word = "kept"
-	default:
-		word = fmt.Sprintf("%d kept", n)
-	}
-	return word, fmt.Sprintf("No process listens for %d of the %s. ", n, display.Counted(len(l.Holders), display.Noun(l.Kind))) + survey.KeptCauses
+	return "No process listens for " + survey.Unheard(n, len(l.Holders), l.Kind)
 }
