@@ -158,14 +158,7 @@ func TestLeave_OfAChannelWhoseSubscriptionIsUnderWay(t *testing.T) {
 func TestAttend_ThatIsRefusedIsAskedForAgainAndChangesNothingElse(t *testing.T) {
 	for _, refused := range []string{"SUBSCRIBE waits", "UNSUBSCRIBE waits"} {
 		synctest.Test(t, func(t *testing.T) {
-			var permitted atomic.Bool
-			refuse := answering(refused, "-NOPERM this user has no permissions\r\n")
-			f := newFake(t, func(c *peer, args []string) string {
-				if permitted.Load() {
-					return likeRedis(c, args)
-				}
-				return refuse(c, args)
-			})
+			f, permit := barring(t, refused)
 			n := f.open(t)
 			l := listen(n, "own")
 			attend(t, n, "waits")
@@ -182,7 +175,7 @@ func TestAttend_ThatIsRefusedIsAskedForAgainAndChangesNothingElse(t *testing.T) 
 			requireTracked(t, n, "key")
 			f.send(t, 1, push("message", "own")+testredis.Bulk("x"))
 			require.Equal(t, "0 message x", l.next(t))
-			permitted.Store(true)
+			permit()
 			before := f.count("1 " + refused)
 			pass(time.Hour)
 			require.Equal(t, before+1, f.count("1 "+refused))

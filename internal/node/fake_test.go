@@ -262,6 +262,20 @@ func answering(command, text string) func(*peer, []string) string {
 	}
 }
 
+// barring makes a fake that refuses the commands that begin so, until permit is called.
+func barring(t *testing.T, command string) (f *fake, permit func()) {
+	t.Helper()
+	var permitted atomic.Bool
+	refuse := answering(command, "-NOPERM this user has no permissions\r\n")
+	f = newFake(t, func(c *peer, args []string) string {
+		if permitted.Load() {
+			return likeRedis(c, args)
+		}
+		return refuse(c, args)
+	})
+	return f, func() { permitted.Store(true) }
+}
+
 // atFirst has only the first connection answered in a way, and the later ones as Redis does.
 func atFirst(answer func(*peer, []string) string) func(*peer, []string) string {
 	return func(c *peer, args []string) string {

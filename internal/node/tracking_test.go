@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/form"
@@ -72,12 +70,7 @@ func requireReported(t testing.TB, server testredis.Server, n *node.Node, l even
 // requireSubscribed waits until so many connections are subscribed to the channel.
 func requireSubscribed(t testing.TB, server testredis.Server, channel string, want int64) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		counts, err := redis.Values(do(t, server, "PUBSUB", "NUMSUB", channel), nil)
-		require.NoError(t, err)
-		count, err := redis.Int64(counts[1], nil)
-		return err == nil && count == want
-	}, bound, tick)
+	require.Eventually(t, func() bool { return testredis.Subscribers(t, server, channel) == want }, bound, tick)
 }
 
 // requireUntracked fails the test unless the node does all but tracking.
@@ -366,14 +359,7 @@ func TestTracking_NoChangeIsMissedWhileConnectionsAreCut(t *testing.T) {
 func TestTracking_ThatIsRefusedIsAskedForAgain(t *testing.T) {
 	for _, refused := range []string{"CLIENT TRACKING", "SUBSCRIBE"} {
 		synctest.Test(t, func(t *testing.T) {
-			var permitted atomic.Bool
-			refuse := answering(refused, "-NOPERM this user has no permissions\r\n")
-			f := newFake(t, func(c *peer, args []string) string {
-				if permitted.Load() {
-					return likeRedis(c, args)
-				}
-				return refuse(c, args)
-			})
+			f, permit := barring(t, refused)
 			n := f.open(t)
 			l := listen(n, "channel")
 			synctest.Wait()
@@ -381,7 +367,7 @@ func TestTracking_ThatIsRefusedIsAskedForAgain(t *testing.T) {
 			pass(time.Hour)
 			require.Equal(t, 1, f.connections(), "it is no fault of the connection")
 			require.InDelta(t, 360, f.count(refused), 5, "every ten seconds")
-			permitted.Store(true)
+			permit()
 			pass(11 * time.Second)
 			require.Equal(t, "0 active", l.next(t))
 			requireTracked(t, n, "key")
