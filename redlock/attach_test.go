@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/clocktest"
@@ -147,10 +146,8 @@ func TestAttach_AsTheOwnerHearsWhoWaits(t *testing.T) {
 	_ = must(c.locker().Attach(t.Context(), "name", held))(t) // not as the owner
 	lock := got(c.locker(token.Self(owner)).Attach(t.Context(), "name", held))(t)
 	for i := range c.servers {
-		eventually(t, func() bool {
-			count := must(redis.Values(c.do(i, "PUBSUB", "NUMSUB", form.OwnerChannel(owner)), nil))(t)
-			return count[1] == int64(1)
-		}, "the process listens on node %d", i)
+		eventually(t, func() bool { return testredis.Subscribers(t, c.servers[i], form.OwnerChannel(owner)) == 1 },
+			"the process listens on node %d", i)
 	}
 	unlock(t, lock)
 }

@@ -11,16 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/clocktest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // shown returns how many processes each node shows as waiting for a name.
 func (c *cluster) shown(name string) (counts []int64) {
 	c.tb.Helper()
-	for i := range c.servers {
-		reply, err := redis.Values(c.do(i, "PUBSUB", "NUMSUB", "quorumlock:waits:"+name), nil)
-		require.NoError(c.tb, err)
-		counts = append(counts, reply[1].(int64))
+	for _, s := range c.servers {
+		counts = append(counts, testredis.Subscribers(c.tb, s, "quorumlock:waits:"+name))
 	}
 	return counts
 }

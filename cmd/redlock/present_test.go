@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/form"
@@ -13,19 +12,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/redlock"
 )
-
-// listens subscribes to a channel of some servers, as a process does.
-func listens(t *testing.T, on []*testredis.Process, channel string) {
-	t.Helper()
-	for _, s := range on {
-		c, err := redis.Dial("tcp", s.Addr())
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = c.Close() })
-		sub := redis.PubSubConn{Conn: c}
-		require.NoError(t, sub.Subscribe(channel))
-		require.IsType(t, redis.Subscription{}, sub.Receive())
-	}
-}
 
 // mute makes the servers refuse PUBSUB to a user, whom the tool is from then on.
 func mute(t *testing.T, on []*testredis.Process) {
@@ -49,11 +35,11 @@ func TestInspect_SaysWhoWaitsAndWhetherTheHolderListens(t *testing.T) {
 	require.Zero(t, *document.Waiting)
 	require.Contains(t, document.Text, kept)
 
-	listens(t, on[:4], form.WaitChannel("lock:name"))
+	testredis.Subscribe(t, on[:4], form.WaitChannel("lock:name"))
 	out = steady(succeed(t, flags, "inspect", "name"))
 	require.Contains(t, out, "1 process waits for it. "+kept)
-	listens(t, on[:3], form.WaitChannel("lock:name"))
-	listens(t, on[4:], form.OwnerChannel(token.Owner(held)))
+	testredis.Subscribe(t, on[:3], form.WaitChannel("lock:name"))
+	testredis.Subscribe(t, on[4:], form.OwnerChannel(token.Owner(held)))
 	out = steady(succeed(t, flags, "inspect", "name"))
 	require.Contains(t, out, "2 processes wait for it.")
 	require.NotContains(t, out, "Kept")
@@ -76,7 +62,7 @@ func TestInspect_SaysForWhichReadersNoProcessListens(t *testing.T) {
 	locks := shares(t, on, "", "name", 2, redlock.Shared())
 	gone := shares(t, on, "", "other", 1, redlock.Shared())[0]
 	do(t, on, "ZADD", "{name}:sharers", "9007199254740991", string(gone.Token()))
-	listens(t, on, form.OwnerChannel(token.Owner(string(locks[0].Token()))))
+	testredis.Subscribe(t, on, form.OwnerChannel(token.Owner(string(locks[0].Token()))))
 	out := steady(succeed(t, flags, "inspect", "name"))
 	require.Contains(t, out, "Kept: no process listens for 1 of the 3 readers.")
 	require.Contains(t, out, "5/5 of 0 kept")
@@ -98,8 +84,8 @@ func TestList_ShowsWhoWaitsAndWhichLocksAreKept(t *testing.T) {
 	eventuallyHeld(t, on, "held", held)
 	readers := shares(t, on, "", "readers", 3, redlock.Shared())
 	shares(t, on, "", "slot", 1, redlock.Slots(4))
-	listens(t, on, form.WaitChannel("held"))
-	listens(t, on, form.WaitChannel("held"))
+	testredis.Subscribe(t, on, form.WaitChannel("held"))
+	testredis.Subscribe(t, on, form.WaitChannel("held"))
 	do(t, on[:1], "SET", "few", "token", "PX", eternity.Milliseconds())
 	out := steady(succeed(t, flags, "list"))
 	require.Contains(t, out, " T 5/5 2 wait, kept readers 3 readers: of ")
@@ -125,7 +111,7 @@ func TestList_ShowsWhoWaitsAndWhichLocksAreKept(t *testing.T) {
 	require.NotNil(t, slot.Holders[0].Slot)
 	require.Equal(t, "of 0", slot.Holders[0].Metadata)
 
-	listens(t, on[:1], form.OwnerChannel(token.Owner(string(readers[0].Token()))))
+	testredis.Subscribe(t, on[:1], form.OwnerChannel(token.Owner(string(readers[0].Token()))))
 	require.Contains(t, steady(succeed(t, flags, "list", "readers")), ", +2 T 5/5 1 lock,")
 	stranger := shares(t, on, "", "stranger", 1, redlock.Shared())[0]
 	do(t, on, "ZADD", "{readers}:sharers", "9007199254740991", string(stranger.Token()))

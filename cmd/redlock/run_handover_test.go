@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -142,10 +141,7 @@ func TestRun_ListensAsTheOwnerOfTheLock(t *testing.T) {
 	owner := token.Owner(p.event("acquired").Token)
 	p.event("started")
 	for _, s := range servers {
-		eventually(t, func() bool {
-			count, err := redis.Values(s.Do("PUBSUB", "NUMSUB", form.OwnerChannel(owner)))
-			return err == nil && count[1] == int64(1)
-		}, "no process listens")
+		eventually(t, func() bool { return testredis.Subscribers(t, s, form.OwnerChannel(owner)) == 1 }, "no process listens")
 	}
 	p.endsWith(0)
 }

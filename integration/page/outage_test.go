@@ -6,7 +6,6 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/form"
@@ -22,28 +21,17 @@ func many(t *testing.T, servers []*testredis.Process) {
 			local token = string.format('%s.%028d:checkout-%d', ARGV[1], i, i % 7)
 			redis.call('SET', string.format('lock:orders/%04d', 4000 + i), token, 'PX', 600000 + 1000 * i)
 		end`
-	listens(t, servers, form.OwnerChannel("ABCDEFGH"))
+	testredis.Subscribe(t, servers, form.OwnerChannel("ABCDEFGH"))
 	for _, server := range servers {
 		_, err := server.Do("EVAL", script, 0, "ABCDEFGH")
 		require.NoError(t, err)
 	}
 }
 
-// listens has somebody listen to a channel on all servers until the test ends: like the process of a holder, or like one that waits.
-func listens(t *testing.T, servers []*testredis.Process, channel string) {
-	t.Helper()
-	for _, server := range servers {
-		c, err := redis.Dial("tcp", server.Addr())
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = c.Close() })
-		require.NoError(t, redis.PubSubConn{Conn: c}.Subscribe(channel))
-	}
-}
-
 // waits has somebody listen like a process that waits for a lock.
 func waits(t *testing.T, servers []*testredis.Process, name string) {
 	t.Helper()
-	listens(t, servers, form.WaitChannel("lock:"+name))
+	testredis.Subscribe(t, servers, form.WaitChannel("lock:"+name))
 }
 
 func TestPage_KeepsTheFilterAndTheOrderFromPageToPage(t *testing.T) {

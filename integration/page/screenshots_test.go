@@ -71,7 +71,7 @@ func TestPage_Screenshots(t *testing.T) {
 	b.see("#locks", "invoices/2041")
 	require.NoError(t, brief.Unlock(t.Context()))
 	for _, lock := range []*redlock.Lock{brief, take(t, bob, "invoices/2041", "billing-2")} {
-		listens(t, servers, form.OwnerChannel(string(lock.Token()[:8])))
+		testredis.Subscribe(t, servers, form.OwnerChannel(string(lock.Token()[:8])))
 	}
 	b.see("#changes", "billing-2")
 	for i, server := range servers {
@@ -149,7 +149,7 @@ func TestPage_ScreenshotsOfSharers(t *testing.T) {
 	for i, holder := range []string{"export-1, pid 4711", "export-2, pid 92", "export-5, pid 331"} {
 		lock := take(t, program(t, servers), "exports", holder, redlock.Slots(3), redlock.TTL(time.Duration(i+2)*time.Minute))
 		if i > 0 {
-			listens(t, servers, form.OwnerChannel(string(lock.Token()[:8])))
+			testredis.Subscribe(t, servers, form.OwnerChannel(string(lock.Token()[:8])))
 		}
 	}
 	waits(t, servers, "exports")

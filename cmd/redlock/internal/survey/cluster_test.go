@@ -102,8 +102,8 @@ func TestList_OfAClusterShowsSharersAndWhoWaits(t *testing.T) {
 		do(t, on, "SET", tag+"lock:slots", "|slots", "PX", long.Milliseconds())
 		do(t, on, "ZADD", tag+"{lock:slots}:sharers", time.Now().Add(long).UnixMilli(), held)
 		do(t, on, "ZADD", tag+"{lock:slots}:slots", 7, held)
-		subscribe(t, owner, tag+form.WaitChannel("lock:plain"))
-		subscribe(t, owner, form.WaitChannel("lock:slots")) // without the tag
+		testredis.Subscribe(t, []*testredis.Process{owner}, tag+form.WaitChannel("lock:plain"))
+		testredis.Subscribe(t, []*testredis.Process{owner}, form.WaitChannel("lock:slots")) // without the tag
 	}
 	listing, err := survey.List(t.Context(), nodesOf(t, c), survey.Options{Prefix: "lock:", Timeout: long})
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestList_OfAClusterShowsSharersAndWhoWaits(t *testing.T) {
 	require.Equal(t, 1, survey.AskPresence(t.Context(), nodesOf(t, c), "lock:", state, long).Waiting)
 
 	tag, slot := slot(1)
-	subscribe(t, c.Owner(slot), tag+form.OwnerChannel(token.Owner(held)))
+	testredis.Subscribe(t, []*testredis.Process{c.Owner(slot)}, tag+form.OwnerChannel(token.Owner(held)))
 	listing, err = survey.List(t.Context(), nodesOf(t, c), survey.Options{Prefix: "lock:", Timeout: long})
 	require.NoError(t, err)
 	require.False(t, listing.Locks[1].Kept)

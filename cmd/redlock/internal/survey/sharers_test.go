@@ -348,17 +348,6 @@ func TestList_BelievesNoOddAnswerAboutSharers(t *testing.T) {
 	}
 }
 
-// subscribe subscribes to a channel of a server.
-func subscribe(t *testing.T, s *testredis.Process, channel string) {
-	t.Helper()
-	c, err := redis.Dial("tcp", s.Addr())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	sub := redis.PubSubConn{Conn: c}
-	require.NoError(t, sub.Subscribe(channel))
-	require.IsType(t, redis.Subscription{}, sub.Receive())
-}
-
 func TestList_CountsWhoWaitsByTheMedianOfTheNodes(t *testing.T) {
 	t.Parallel()
 	on := testredis.Real(t, 5)
@@ -366,7 +355,7 @@ func TestList_CountsWhoWaitsByTheMedianOfTheNodes(t *testing.T) {
 	do(t, on, "SET", "lock:"+strings.Repeat("n", 2000), "token")
 	for i, waiting := range []int{2, 2, 2, 3, 0} {
 		for range waiting {
-			subscribe(t, on[i], form.WaitChannel("lock:name"))
+			testredis.Subscribe(t, on[i:][:1], form.WaitChannel("lock:name"))
 		}
 	}
 	_, locks := list(t, on, survey.Options{Prefix: "lock:"})
@@ -391,8 +380,8 @@ func TestList_ShowsThatNoProcessListensForALock(t *testing.T) {
 	require.False(t, locks["theirs"].Kept, "it may not know of channels")
 	require.False(t, locks["few"].Kept)
 
-	subscribe(t, on[4], form.OwnerChannel(token.Owner(string(plain.Token()))))
-	subscribe(t, on[0], form.OwnerChannel(token.Owner(string(readers[0].Token()))))
+	testredis.Subscribe(t, on[4:][:1], form.OwnerChannel(token.Owner(string(plain.Token()))))
+	testredis.Subscribe(t, on[0:][:1], form.OwnerChannel(token.Owner(string(readers[0].Token()))))
 	_, locks = list(t, on, survey.Options{Prefix: "lock:"})
 	require.False(t, locks["plain"].Kept, "a node knows of the process")
 	require.False(t, locks["readers"].Kept)
