@@ -147,7 +147,7 @@ func TestLock_ThatWaitsForLessThanASecondIsNotShown(t *testing.T) {
 	unlock(t, won(t, waiter))
 }
 
-// The danger: a process that is shown for ever, as nothing looks any more.
+// The danger: a process that is shown for ever, as nothing looks again.
 func TestLock_ANameThatIsForgottenIsNotShown(t *testing.T) {
 	t.Parallel()
 	c, fake := onReal(t, 3), clocktest.New()

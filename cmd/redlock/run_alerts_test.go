@@ -38,7 +38,7 @@ func newScrapes(t *testing.T, step time.Duration) *scrapes {
 	return &scrapes{t: t, promtool: promtest.Promtool(t), rules: "alerts-jobs.yml", step: step, began: float64(time.Now().Unix()), input: map[string]string{}}
 }
 
-// add has samples scraped from a machine, after those that were added before. They are from the beginning of the test, and are moved
+// add appends samples that are scraped from a machine. They are from the beginning of the test, and are moved
 // to the given times, the last of which is the end.
 func (s *scrapes) add(instance string, samples map[string]float64, times ...time.Duration) {
 	s.t.Helper()

@@ -88,7 +88,7 @@ func (c *runCmd) job(events *supervise.Events) (*supervise.Job, error) {
 	rules := c.rules()
 	job := &supervise.Job{
 		Rules: rules, Locker: cluster.Locker, Names: append([]string{c.Name}, c.Also...),
-		Close:    func() { _ = cluster.Close() }, // nothing depends on it any more
+		Close:    func() { _ = cluster.Close() }, // nothing depends on it now
 		Options:  []redlock.LockOption{redlock.Metadata(c.Metadata), redlock.Grace(rules.Grace())},
 		NonBlock: c.Nonblock || c.Wait != nil && *c.Wait == 0,
 		AtLeast:  c.AtLeast,

@@ -28,7 +28,7 @@ func many(t *testing.T, servers []*testredis.Process) {
 	}
 }
 
-// waits has somebody listen like a process that waits for a lock.
+// waits shows the servers a process that waits for a lock.
 func waits(t *testing.T, servers []*testredis.Process, name string) {
 	t.Helper()
 	testredis.Subscribe(t, servers, form.WaitChannel("lock:"+name))

@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/promfile"
 )
 
-// Start has it written that the command was started at that time, and does not wait for that. Record returns its error.
+// Start writes in the background that the command was started at that time. Record returns the error of that.
 func (f *File) Start(at time.Time) {
 	f.start, f.started = at, make(chan outcome, 1)
 	go func() { f.started <- f.update(at, func(v values) { v.start(at) }) }()

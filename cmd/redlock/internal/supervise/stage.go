@@ -32,7 +32,7 @@ func sameProgram() (string, error) {
 	}
 	name, err := os.Executable()
 	if err != nil {
-		return own, nil //nolint:nilerr // it has no name any more
+		return own, nil //nolint:nilerr // it has no name now
 	}
 	named, failed := os.Stat(name)
 	if this, err := os.Stat(own); err != nil || failed != nil || !os.SameFile(named, this) {

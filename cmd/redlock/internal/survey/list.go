@@ -50,7 +50,7 @@ type Options struct {
 // taken or released meanwhile may be listed or not.
 //
 // It also asks who shares a lock (ZRANGE, TIME), who waits for it, and whether the process of its holder listens (PUBSUB NUMSUB). A
-// node that refuses that, or has no more than data of another program to say, is asked for the rest.
+// node that refuses that, or has data of another program in that place, is asked for the rest.
 //
 // Names above the limit are left out, but what is listed is complete. Counters of fencing tokens are left out too. A node that
 // is not done within NodeLimit has not answered completely, like one that fails: what it has said until then is in the Views.

@@ -56,7 +56,7 @@ func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (failed
 		}
 	}
 	for i := range removed {
-		if !unknown[i] { // of those who share a lock some may have gone before
+		if !unknown[i] { // some sharers may have gone before
 			failed[i] = nil
 		}
 	}

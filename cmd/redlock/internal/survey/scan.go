@@ -38,7 +38,7 @@ type lister struct {
 	owners []string        // whether the processes of these owners listen
 	known  map[string]bool // the owners that were asked for, or will be
 
-	blind bool // the server does not show who shares a lock, or there is no more room for them
+	blind bool // the server does not show who shares a lock, or there is too little room for them
 	mute  bool // the server does not say who listens
 }
 

@@ -52,7 +52,7 @@ const (
 	maxShared = 16
 	// maxSharers bounds all sharers that are kept, in bytes, sharerSize for each beside its token.
 	maxSharers, sharerSize = 64 << 20, 64
-	// halfSlots is half of the slots that a key may have. A reply has no more, so that it stays within wire.MaxReply.
+	// halfSlots is half of the slots that a key may have. No reply has more, and so it stays within wire.MaxReply.
 	halfSlots = form.MaxSlots / 2
 )
 

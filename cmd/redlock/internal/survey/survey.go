@@ -63,7 +63,7 @@ type Lock struct {
 	Views   []View // of the nodes that hold anything, in the order of the nodes
 }
 
-// Holder is one of those who hold a lock, or share it on too few nodes.
+// Holder holds a lock, or shares it on too few nodes.
 type Holder struct {
 	redlock.Holder
 	// Kept means that no process listens on behalf of the Holder's Locker, as far as a majority of the nodes knows. A Locker listens from

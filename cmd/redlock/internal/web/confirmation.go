@@ -18,7 +18,7 @@ import (
 type unlockView struct {
 	Name        string
 	Title       string       // what is to be unlocked or ended
-	One         bool         // it is one of those who share the lock
+	One         bool         // it is one sharer of the lock
 	Query       template.URL // has the name
 	State, Text string       // of the lock
 	Notice      string       // what happened instead

@@ -61,7 +61,7 @@ func unknowns(l *survey.Lock, of *survey.Listing) (n int) {
 	return n
 }
 
-// suspect says who may hold a lock of which too little is known, and why no more is known.
+// suspect says who may hold a lock of which too little is known, and why the rest is not known.
 func (v *lockView) suspect(l *survey.Lock, snap *snapshot) {
 	nodes, away := len(snap.Listing.Nodes), unknowns(l, snap.Listing)
 	sharers := slices.DeleteFunc(slices.Clone(l.Others), func(h survey.Holder) bool { return h.Nodes+away < snap.Listing.Need })

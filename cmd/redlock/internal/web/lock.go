@@ -19,7 +19,7 @@ type lockView struct {
 	Query       template.URL // has the name
 	State, Text string
 	Who, Token  string
-	Names       string // of the first of those who share it
+	Names       string // of the first sharers
 	Waiting     string // how many processes do
 	Kept        string // for how many of its holders no process listens
 	Keeping     string // the same in a sentence, on the page about it

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxSharers is how many of those who share a lock a page shows.
+	// maxSharers is how many sharers of a lock a page shows.
 	maxSharers = 256
 	// maxNames is how many of them a row names.
 	maxNames = 2
@@ -25,7 +25,7 @@ const (
 	maxSightings = 20_000
 )
 
-// sharerView is one of those who share a lock.
+// sharerView is a sharer of a lock.
 type sharerView struct {
 	ID, State, Who, Token string
 	Slot                  string
@@ -36,7 +36,7 @@ type sharerView struct {
 	End                   template.URL // the query of the dialog that ends it; "" if it cannot be ended
 }
 
-// shared is the table of those who share a lock.
+// shared is the table of the sharers of a lock.
 type shared struct {
 	Sharers []sharerView
 	More    int  // left out
@@ -86,7 +86,7 @@ func (v *lockView) share(l *survey.Lock, of []survey.Holder) {
 	v.Who, v.Names = display.Sharers(len(of), l.More, l.Kind), named(of)
 }
 
-// sharer shows one of those who share a lock.
+// sharer shows one sharer of a lock.
 func sharer(kind redlock.Kind, h redlock.Holder, of int) sharerView {
 	v := sharerView{
 		State: stateHeld, Who: called(h), Token: display.Clipped(string(h.Token), maxToken), Left: left(h.TTL, 0), On: h.Nodes, Of: of,
@@ -101,7 +101,7 @@ func sharer(kind redlock.Kind, h redlock.Holder, of int) sharerView {
 	return v
 }
 
-// sharers shows those who share a lock, who hold it first.
+// sharers shows the sharers of a lock, the holders first.
 func (s *scene) sharers(l *survey.Lock) (all shared) {
 	if !display.Several(l.Kind) {
 		return all
@@ -155,13 +155,13 @@ func sharerID(h redlock.Holder) string {
 	return fmt.Sprintf("sharer-%x-%d", hash.Sum64(), h.Slot)
 }
 
-// endQuery returns the query of the dialog that ends one of those who share a lock.
+// endQuery returns the query of the dialog that ends one sharer.
 func endQuery(name, token string) template.URL {
 	return template.URL(url.Values{"name": {name}, "token": {encoding.EncodeToString([]byte(token))}}.Encode())
 }
 
-// meet notes since when each of those who share a lock was seen, and returns how many there are. Those above room are left out. If in
-// doubt, who is new may have been there before.
+// meet notes since when each sharer of a lock was seen, and returns how many there are. It leaves out sharers above room. With doubt,
+// a new one may have been there before.
 func (s *sight) meet(now time.Time, l *survey.Lock, room int, doubt bool) int {
 	if !display.Several(l.Kind) {
 		s.sharers = nil
@@ -185,7 +185,7 @@ func (s *sight) meet(now time.Time, l *survey.Lock, room int, doubt bool) int {
 	return len(s.sharers)
 }
 
-// seeks reports whether a lock has a text in its name, or in what is known of its holders, or of those who may hold it.
+// seeks reports whether a lock has a text in its name, or in what is known of its holders, and of others who may hold it.
 func seeks(l *survey.Lock, text string) bool {
 	in := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
 	return in(l.Name) || in(l.Metadata) || in(l.Token) ||
@@ -193,7 +193,7 @@ func seeks(l *survey.Lock, text string) bool {
 		slices.ContainsFunc(slices.Concat(l.Holders, l.Others), func(h survey.Holder) bool { return in(string(h.Token)) || in(h.Metadata) })
 }
 
-// holder returns what a lock's holder calls itself, or its token; of those who share it, the first one.
+// holder returns what a lock's holder, or its first sharer, calls itself, or else the token.
 func holder(l *survey.Lock) string {
 	if l.Metadata == "" && l.Token == "" && len(l.Holders) > 0 {
 		return cmp.Or(l.Holders[0].Metadata, string(l.Holders[0].Token))

@@ -25,7 +25,7 @@ func tokenOf(who string) string {
 	return "ABCDEFGH." + fmt.Sprintf("%028x", who) + ":" + who
 }
 
-// joins has somebody share a lock on some of the nodes. A slot below 0 means a reader.
+// joins adds a sharer of a lock on some of the nodes. A slot below 0 means a reader.
 func joins(t *testing.T, on []*testredis.Process, name, who string, slot int) {
 	t.Helper()
 	mark := "|shared"
@@ -37,7 +37,7 @@ func joins(t *testing.T, on []*testredis.Process, name, who string, slot int) {
 	do(t, on, "ZADD", "{lock:"+name+"}:sharers", time.Now().Add(10*time.Minute).UnixMilli(), tokenOf(who))
 }
 
-// endOf returns the address of the dialog that ends one of those who share a lock.
+// endOf returns the address of the dialog that ends one sharer.
 func endOf(name, who string) string {
 	return "/unlock?" + url.Values{"name": {name}, "token": {base64.RawURLEncoding.EncodeToString([]byte(tokenOf(who)))}}.Encode()
 }
@@ -59,7 +59,7 @@ func sharing(t *testing.T, on []*testredis.Process, name string) (all []string) 
 	return all
 }
 
-// table returns the texts of the cells of the table of those who share a lock, a line for each.
+// table returns the texts of the cells of the table of sharers, a line for each.
 func table(page string) (lines []string) {
 	_, body, _ := strings.Cut(page, `<table class="sharers">`)
 	body, _, _ = strings.Cut(body, "</table>")

@@ -13,13 +13,13 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// target is what an unlock is about: a lock, or one of those who share it.
+// target is what an unlock is about: a lock, or one of its sharers.
 type target struct {
 	name  string
 	token string // of the one; "" means the lock
 }
 
-// parseToken returns the token of the one of those who share a lock that an unlock is about, "" if it is about all.
+// parseToken returns the token of the sharer that an unlock is about, "" if it is about the whole lock.
 func parseToken(text string) (string, error) {
 	decoded, err := encoding.DecodeString(text)
 	if err != nil || len(decoded) > wire.MaxToken {
@@ -115,7 +115,7 @@ func kindIn(part *redlock.LockState) redlock.Kind {
 	return part.Kind
 }
 
-// sharersOf shows those who share a lock, by its state: all of them, as an unlock ends all that it has shown.
+// sharersOf shows all sharers of a lock, by its state: an unlock ends all that it has shown.
 func sharersOf(part *redlock.LockState) (all shared) {
 	away := 0
 	for _, n := range part.Nodes {
