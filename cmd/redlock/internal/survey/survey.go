@@ -111,6 +111,17 @@ func (l Lock) KeptWord() string {
 	}
 }
 
+// WaitWord says how many processes wait for the lock, "" if none is known to.
+func (l Lock) WaitWord() string {
+	switch {
+	case l.Waiting < 1:
+		return ""
+	case l.Waiting == 1:
+		return "1 waits"
+	}
+	return fmt.Sprintf("%d wait", l.Waiting)
+}
+
 // Held reports whether a majority is known to hold the lock.
 func (l Lock) Held() bool { return l.Verdict == redlock.VerdictHeld }
 

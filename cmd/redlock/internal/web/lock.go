@@ -84,7 +84,7 @@ func (s *scene) lock(l *survey.Lock) lockView {
 	case display.Several(l.Kind) && l.Held():
 		v.share(l, l.Holders)
 	}
-	v.Waiting = waiting(l)
+	v.Waiting = l.WaitWord()
 	v.Kept, v.Keeping = l.KeptWord(), keeping(l)
 	sight := s.past.last[l.Name]
 	if sight == nil || !l.Held() {

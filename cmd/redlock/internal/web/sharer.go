@@ -201,17 +201,6 @@ func holder(l *survey.Lock) string {
 	return cmp.Or(l.Metadata, l.Token)
 }
 
-// waiting says how many processes wait for a lock, "" if none is known to.
-func waiting(l *survey.Lock) string {
-	switch {
-	case l.Waiting < 1:
-		return ""
-	case l.Waiting == 1:
-		return "1 waits"
-	}
-	return fmt.Sprintf("%d wait", l.Waiting)
-}
-
 // keeping says for how many of the holders no process listens, in a sentence; "" for none.
 func keeping(l *survey.Lock) string {
 	n := l.KeptHolders()
