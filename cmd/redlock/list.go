@@ -22,7 +22,7 @@ type listCmd struct {
 	watchFlags
 	Sort    string `default:"name" enum:"name,ttl,nodes" group:"Output" help:"By name, ttl (shortest first) or nodes (fewest first)."`
 	Holder  string `placeholder:"TEXT" group:"Output" help:"Only locks with this in their token or metadata."`
-	Remarks bool   `group:"Output" help:"Only locks with a remark, such as: held by nobody."`
+	Remarks bool   `group:"Output" help:"Only locks with a remark, such as: kept, held by nobody."`
 	All     bool   `group:"Output" help:"Show data of other programs too, which is no lock."`
 	Limit   int    `default:"100000" group:"Output" help:"How many names are listed at most (default ${default})."`
 	Full    bool   `group:"Output" help:"Show whole names and tokens."`
@@ -111,8 +111,8 @@ func (c *listCmd) holds(l survey.Lock) bool {
 	})
 }
 
-// remarks are what is not as it should be.
-func remarks(l survey.Lock) (all []string) {
+// faults are what is not as it should be.
+func faults(l survey.Lock) (all []string) {
 	data := 0
 	for _, v := range l.Views {
 		if v.Other {
@@ -139,15 +139,14 @@ func remarks(l survey.Lock) (all []string) {
 	return all
 }
 
-// detailsOf are the remarks on a lock, and what else is known of it.
-func detailsOf(l survey.Lock) (all []string) {
-	if l.Waiting > 0 {
-		all = append(all, fmt.Sprintf("%d wait", l.Waiting))
+// remarks say who waits for a lock and for whom no process listens, and name the faults.
+func remarks(l survey.Lock) (all []string) {
+	for _, word := range []string{l.WaitWord(), l.KeptWord()} {
+		if word != "" {
+			all = append(all, word)
+		}
 	}
-	if kept := l.KeptWord(); kept != "" {
-		all = append(all, kept)
-	}
-	return append(all, remarks(l)...)
+	return append(all, faults(l)...)
 }
 
 // lines are what is printed.
@@ -159,7 +158,7 @@ func (c *listCmd) lines(listing *survey.Listing, shown []survey.Lock, hidden int
 	}
 	if len(rows) > 0 {
 		lines = append(table(titles, rows, func(row int) *color.Color {
-			if len(remarks(shown[row])) > 0 {
+			if len(faults(shown[row])) > 0 {
 				return odd
 			}
 			return nil
@@ -192,7 +191,7 @@ func (c *listCmd) cells(l survey.Lock, listing *survey.Listing) []string {
 		name, holder = clip(name, 50), clip(holder, maxShown)
 	}
 	on := fmt.Sprintf("%d/%d", l.On, len(listing.Nodes))
-	return []string{name, holder, fence, ttlText(l.TTL), on, strings.Join(detailsOf(l), ", ")}
+	return []string{name, holder, fence, ttlText(l.TTL), on, strings.Join(remarks(l), ", ")}
 }
 
 // sharers says who shares a lock: how many there are, the one that ends first, and how many more. With --full it shows all tokens.

@@ -85,12 +85,14 @@ func TestList_ShowsWhoWaitsAndWhichLocksAreKept(t *testing.T) {
 	readers := shares(t, on, "", "readers", 3, redlock.Shared())
 	shares(t, on, "", "slot", 1, redlock.Slots(4))
 	testredis.Subscribe(t, on, form.WaitChannel("held"))
+	require.Contains(t, steady(succeed(t, flags, "list", "held")), " T 5/5 1 waits, kept 1 lock,")
 	testredis.Subscribe(t, on, form.WaitChannel("held"))
+	do(t, on, "SET", "plain", "token", "PX", eternity.Milliseconds())
 	do(t, on[:1], "SET", "few", "token", "PX", eternity.Milliseconds())
 	out := steady(succeed(t, flags, "list"))
-	require.Contains(t, out, " T 5/5 2 wait, kept readers 3 readers: of ")
-	require.Contains(t, out, ", +2 T 5/5 kept slot 1 slot: of 0 T 5/5 kept 4 locks")
-	require.Equal(t, []string{"few"}, firstCells(succeed(t, flags, "list", "--remarks")), "these are no remarks")
+	require.Contains(t, out, " T 5/5 2 wait, kept plain token T 5/5 readers 3 readers: of ")
+	require.Contains(t, out, ", +2 T 5/5 kept slot 1 slot: of 0 T 5/5 kept 5 locks")
+	require.Equal(t, []string{"few", "held", "readers", "slot"}, firstCells(succeed(t, flags, "list", "--remarks")), "the rest of the column too")
 	require.Equal(t, []string{"readers"}, firstCells(succeed(t, flags, "list", "--holder=of 2")))
 	full := succeed(t, flags, "list", "--full", "readers")
 	for _, lock := range readers {
@@ -98,7 +100,8 @@ func TestList_ShowsWhoWaitsAndWhichLocksAreKept(t *testing.T) {
 	}
 
 	document := decoded[listJSON](t, succeed(t, flags, "list", "--json"))
-	few, one, three, slot := document.Locks[0], document.Locks[1], document.Locks[2], document.Locks[3]
+	few, one, three, slot := document.Locks[0], document.Locks[1], document.Locks[3], document.Locks[4]
+	require.Equal(t, []string{"2 wait", "kept"}, one.Remarks)
 	require.Empty(t, few.Holders)
 	require.False(t, few.Kept)
 	require.Equal(t, 2, *one.Waiting)
