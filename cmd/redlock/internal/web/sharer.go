@@ -107,7 +107,7 @@ func (s *scene) sharers(l *survey.Lock) (all shared) {
 		return all
 	}
 	all = shared{Slots: l.Kind == redlock.KindSlot, Seen: true, Ends: s.AllowUnlock && s.obstacle(l) == ""}
-	away, of := unknowns(l, s.snap.Listing), s.snap.Listing
+	away, of := s.snap.Listing.Unknowns(l), s.snap.Listing
 	for i, h := range slices.Concat(l.Holders, l.Others) {
 		if i == maxSharers {
 			all.More = len(l.Holders) + len(l.Others) - maxSharers
