@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
+	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -177,10 +178,17 @@ func (c *listCmd) lines(listing *survey.Listing, shown []survey.Lock, hidden int
 
 // cells describes a lock.
 func (c *listCmd) cells(l survey.Lock, listing *survey.Listing) []string {
-	name, holder, fence := display.Text(l.Name), display.Text(l.Metadata), ""
-	switch {
+	name, holder, fence, on := display.Text(l.Name), display.Text(l.Metadata), "", l.On
+	switch claims := listing.Claims(&l); {
+	case l.Verdict == redlock.VerdictUnknown && len(listing.Claimants(&l)) > 0:
+		holder = "perhaps " + c.sharers(l, listing.Claimants(&l))
+	case l.Verdict == redlock.VerdictUnknown && len(claims) > 0:
+		holder = "perhaps " + c.claimants(claims)
+		if len(claims) == 1 {
+			on = claims[0].On
+		}
 	case l.Held() && display.Several(l.Kind) && len(l.Holders) > 0:
-		holder = c.sharers(l)
+		holder = c.sharers(l, l.Holders)
 	case holder == "" || c.Full:
 		holder = c.tokens(l)
 	}
@@ -190,22 +198,42 @@ func (c *listCmd) cells(l survey.Lock, listing *survey.Listing) []string {
 	if !c.Full {
 		name, holder = clip(name, 50), clip(holder, maxShown)
 	}
-	on := fmt.Sprintf("%d/%d", l.On, len(listing.Nodes))
-	return []string{name, holder, fence, ttlText(l.TTL), on, strings.Join(remarks(l), ", ")}
+	nodes := fmt.Sprintf("%d/%d", on, len(listing.Nodes))
+	return []string{name, holder, fence, ttlText(l.TTL), nodes, strings.Join(remarks(l), ", ")}
 }
 
-// sharers says who shares a lock: how many there are, the one that ends first, and how many more. With --full it shows all tokens.
-func (c *listCmd) sharers(l survey.Lock) string {
-	count := display.Sharers(len(l.Holders), l.More, l.Kind)
+// claimants says who may hold a lock: each that a majority may have, or of more than two, how many. With --full it shows all tokens.
+func (c *listCmd) claimants(claims []survey.Claim) string {
+	if len(claims) > 2 && !c.Full {
+		return fmt.Sprintf("one of %d", len(claims))
+	}
+	var all []string
+	for _, claim := range claims {
+		metadata := display.Text(token.Metadata(claim.Token))
+		switch {
+		case display.Several(claim.Kind):
+			all = append(all, display.Nouns(claim.Kind))
+		case metadata != "" && !c.Full:
+			all = append(all, metadata)
+		default:
+			all = append(all, tokenText(claim.Token, c.Full))
+		}
+	}
+	return strings.Join(all, " or ")
+}
+
+// sharers says who shares a lock, or may: how many there are, the one that ends first, and how many more. With --full it shows all tokens.
+func (c *listCmd) sharers(l survey.Lock, sharers []survey.Holder) string {
+	count := display.Sharers(len(sharers), l.More, l.Kind)
 	if c.Full {
-		all := make([]string, len(l.Holders))
-		for i, h := range l.Holders {
+		all := make([]string, len(sharers))
+		for i, h := range sharers {
 			all[i] = tokenText(string(h.Token), true)
 		}
 		return count + ": " + strings.Join(all, " ")
 	}
-	first := cmp.Or(display.Text(l.Holders[0].Metadata), tokenText(string(l.Holders[0].Token), false))
-	if more := len(l.Holders) - 1; more > 0 {
+	first := cmp.Or(display.Text(sharers[0].Metadata), tokenText(string(sharers[0].Token), false))
+	if more := len(sharers) - 1; more > 0 {
 		return fmt.Sprintf("%s: %s, +%d", count, clip(first, 20), more)
 	}
 	return count + ": " + first

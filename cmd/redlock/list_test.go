@@ -111,7 +111,7 @@ func TestList_NamesTheNodesThatFail(t *testing.T) {
 	require.Contains(t, errors, "redlock: node "+on[0].Addr()+": no answer in time\n")
 	require.Contains(t, errors, "redlock: node "+on[1].Addr()+": NOAUTH")
 	require.Equal(t, 2, strings.Count(errors, "\n"))
-	require.Contains(t, steady(out), "few token T 1/5 unknown held token T 3/5 perhaps token T 2/5 unknown 3 locks, 3 of 5 nodes answered.")
+	require.Contains(t, steady(out), "few perhaps token T 1/5 unknown held token T 3/5 perhaps perhaps token T 2/5 unknown 3 locks, 3 of 5 nodes answered.")
 
 	on[2].Stop()
 	code, out, errors = call(t.Context(), with(flags, "list", "--json")...)
@@ -123,6 +123,36 @@ func TestList_NamesTheNodesThatFail(t *testing.T) {
 		require.Equal(t, redlock.VerdictUnknown, l.Verdict)
 	}
 	require.NotEmpty(t, document.Nodes[2].Error)
+}
+
+// The danger: an outage, in which a name of the holder would tell whom to ask, and a token tells nobody.
+func TestList_NamesWhoMayHoldALock(t *testing.T) {
+	on, flags := real5(t)
+	held := decoded[heldJSON](t, succeed(t, flags, "try", "a", "--ttl=2h", "--metadata=alice", "--json")).Token
+	eventuallyHeld(t, on, "a", held)
+	readers := shares(t, on, "", "b", 2, redlock.Shared())
+	shares(t, on, "", "c", 1, redlock.Slots(4))
+	const other = "AAAAAAAA.AAAAAAAAAAAAAAAAAAAAAAAAAAAA:bob"
+	do(t, on[:1], "SET", "d", held, "PX", eternity.Milliseconds())
+	do(t, on[1:2], "SET", "d", other, "PX", eternity.Milliseconds())
+	do(t, on[:1], "SET", "e", held, "PX", eternity.Milliseconds())
+	do(t, on[1:2], "HSET", "e", "field", "value")
+	do(t, on[:2], "SET", "f", "|shared", "PX", eternity.Milliseconds())
+	for _, s := range on[2:] {
+		s.Stop()
+	}
+	code, out, _ := call(t.Context(), with(flags, "list")...)
+	require.Equal(t, exitUnavailable, code)
+	require.Contains(t, steady(out), "a perhaps alice T 2/5 unknown b perhaps 2 readers: of 0, +1 T 2/5 unknown c perhaps 1 slot: of 0 T 2/5 unknown "+
+		"d perhaps alice or bob T 2/5 unknown e perhaps alice no TTL 1/5 unknown, data of another program on 1 f readers T 2/5 unknown 6 locks,")
+	_, out, _ = call(t.Context(), with(flags, "list", "--full")...)
+	require.Contains(t, out, "perhaps "+held)
+	require.Contains(t, out, "perhaps "+held+" or "+other)
+	require.Contains(t, out, "perhaps 2 readers: "+string(readers[0].Token())+" ")
+	do(t, on[1:2], "ACL", "SETUSER", "default", "-zrange")
+	on[0].Stop()
+	_, out, _ = call(t.Context(), with(flags, "list")...)
+	require.Contains(t, steady(out), "b perhaps readers T 1/5 unknown c perhaps slots T 1/5 unknown d perhaps bob T 1/5")
 }
 
 // The danger: a server that names keys for ever keeps list from ever ending.
