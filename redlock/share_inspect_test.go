@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -180,6 +181,27 @@ func TestInspect_ReadsAllPagesUpToItsBound(t *testing.T) {
 			}
 		}
 		c.doAll("DEL", "name", "{name}:sharers")
+	})
+}
+
+// The danger: a server that names a reader twice is two nodes of three, so a reader of one node holds the lock.
+func TestInspect_CountsANodeOnceHoweverOftenItNamesAReader(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		c.crowd("name", 3, 0)
+		locker := lockerOver(t, c.nodes(throughWires(func(_ string, w *tapped) {
+			w.gotten = func(p []byte) bool {
+				copy(p, bytes.ReplaceAll(p, []byte("reader-2"), []byte("reader-1")))
+				return true
+			}
+		})))
+		s := inspect(t, locker, "name")
+		require.Equal(t, redlock.VerdictNobody, s.Verdict)
+		var tokens []redlock.Token
+		for _, h := range s.Nodes[0].Holders {
+			tokens = append(tokens, h.Token)
+		}
+		require.Equal(t, []redlock.Token{"reader-1", "reader-3"}, tokens)
+		c.do(0, "DEL", "name", "{name}:sharers")
 	})
 }
 

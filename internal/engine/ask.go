@@ -37,7 +37,8 @@ func (a *Answer) shared() bool {
 }
 
 // The holders that share a lock are read in pages. Each page begins with the last holders of the page before, because
-// some may leave meanwhile. At most MostSharers are read from one node at a time.
+// some may leave meanwhile. A node counts once for a holder, however often it names the holder. At most MostSharers are
+// read from one node at a time.
 const (
 	MostSharers = 2048
 	overlap     = form.MostSharers / 4
@@ -65,7 +66,7 @@ func (g *Engine) Observe(ctx context.Context, key string, tracked bool) []Answer
 		}
 		for n := range reply.Each {
 			if s := (form.Shared{}).Shows(&reply.Each[n]); !known[s.Token] && len(sharers[i]) < MostSharers {
-				sharers[i] = append(sharers[i], s)
+				sharers[i], known[s.Token] = append(sharers[i], s), true
 			}
 		}
 		if len(reply.Each) == form.MostSharers && len(sharers[i]) < MostSharers && skip[i] < MostSharers {
