@@ -110,7 +110,7 @@ func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 	case n.Kind == "":
 		held = "nothing"
 	default:
-		held, ttl = heldBy(n, c.Full), ttlText(n.TTL)
+		held, ttl = heldBy(n, c.Full), ttlOn(n)
 	}
 	holder := exclusive(n.Kind, n.Holders)
 	if holder.Fence > 0 {

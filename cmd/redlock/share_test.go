@@ -119,9 +119,31 @@ func TestInspect_ShowsEachReader(t *testing.T) {
 
 	do(t, on, "SET", "lock:stray", "|shared")
 	out = steady(succeed(t, flags, "inspect", "stray"))
-	require.Contains(t, out, "Held by nobody: no token and no reader is on a majority (3). the mark of readers on 5. The mark of readers keeps writers out")
+	require.Contains(t, out, "Held by nobody: no token and no reader is on a majority (3). a key left by readers on 5. The keys of readers keep writers out of these nodes until they expire")
 	require.Contains(t, out, `removed by "redlock unlock stray --force"`)
 	require.Empty(t, decoded[inspection](t, succeed(t, flags, "inspect", "free", "--json")).Kind)
+
+	do(t, on[:2], "DEL", "lock:stray")
+	do(t, on[2:4], "ZADD", "{lock:stray}:sharers", time.Now().Add(eternity/2).UnixMilli(), "one")
+	out = steady(succeed(t, flags, "inspect", "stray"))
+	require.Contains(t, out, " readers on 2, a key left by readers on 1, nothing on 2. The keys of readers keep")
+}
+
+// The danger: the time that is left of a key, which stays after its readers, seems to be when a writer may come.
+func TestInspect_ShowsWhenTheLastReaderOfANodeEnds(t *testing.T) {
+	on, flags := real5(t)
+	do(t, on, "SET", "name", "|shared", "PX", (100 * eternity).Milliseconds())
+	do(t, on[1:], "ZADD", "{name}:sharers", time.Now().Add(2*eternity).UnixMilli(), "one")
+	do(t, on[1:], "ZADD", "{name}:sharers", time.Now().Add(10*eternity).UnixMilli(), "two")
+	do(t, on[4:], "PERSIST", "name")
+	inspected := succeed(t, flags, "inspect", "name")
+	_, removed, _ := call(t.Context(), with(flags, "unlock", "name", "--force", "--yes")...)
+	before, _, _ := strings.Cut(removed, "Removed:")
+	for _, out := range []string{inspected, before} {
+		require.Regexp(t, on[0].Addr()+` +0 readers +(100|99)h`, out, "only the key is there")
+		require.Regexp(t, on[1].Addr()+` +2 readers +(10|9)h`, out)
+		require.Regexp(t, on[4].Addr()+` +2 readers +no TTL`, out)
+	}
 }
 
 func TestUnlock_EndsOneReaderByItsToken(t *testing.T) {

@@ -55,7 +55,7 @@ func TestInspect_ShowsEachSlotWithItsSlot(t *testing.T) {
 
 	do(t, on, "SET", "lock:stray", "|slots")
 	out = steady(succeed(t, flags, "inspect", "stray"))
-	require.Contains(t, out, "Held by nobody: no token and no slot is on a majority (3). the mark of slots on 5. The mark of slots keeps writers out")
+	require.Contains(t, out, "Held by nobody: no token and no slot is on a majority (3). a key left by slots on 5. The keys of slots keep writers out")
 }
 
 func TestUnlock_EndsSlots(t *testing.T) {

@@ -87,7 +87,7 @@ func (c *unlockCmd) force(ctx context.Context, to streams, on *cluster) error {
 	}
 	out := paper{w: to.out}
 	text := explain(seen, false)
-	if t := tallyOf(seen); len(t.tokens)+t.marks() == 0 {
+	if t := tallyOf(seen); len(t.tokens)+len(t.marks) == 0 {
 		if seen.Verdict == redlock.VerdictForeign {
 			return &exitError{exitUsage, fmt.Errorf("%w. It is left alone: %s", nodeerr.ErrForeign, text)}
 		}
@@ -163,7 +163,7 @@ func holdings(s *redlock.LockState, nothing string) []line {
 		case n.Err != nil:
 			row[1], row[4] = "?", clip(why(n.Err), 80)
 		case n.Kind != "":
-			row[1], row[2], row[3] = heldBy(&n, false), ttlText(n.TTL), clip(display.Text(exclusive(n.Kind, n.Holders).Metadata), maxShown)
+			row[1], row[2], row[3] = heldBy(&n, false), ttlOn(&n), clip(display.Text(exclusive(n.Kind, n.Holders).Metadata), maxShown)
 		}
 		rows = append(rows, row)
 	}

@@ -34,11 +34,11 @@ type tally struct {
 	dataForEver          int // how many hold data without a TTL
 	forEver              int // how many hold a key without TTL
 	tokens               []tokenShare
-	readers, slots       int // how many nodes have that mark
+	marks                []tokenShare // of nodes that sharers of a kind are on, or that have only their key
 	sharers              []tokenShare
 }
 
-// tokenShare is on how many nodes a token is, the most first.
+// tokenShare is on how many nodes a token, or a mark, is, the most first.
 type tokenShare struct {
 	token string
 	nodes int
@@ -61,21 +61,21 @@ func tallyOf(s *redlock.LockState) tally {
 			if n.TTL == redlock.NoLimit {
 				t.forEver++
 			}
-			switch n.Kind {
-			case redlock.KindShared:
-				t.readers++
-			case redlock.KindSlot:
-				t.slots++
-			default:
+			if !display.Several(n.Kind) {
 				t.tokens = count(t.tokens, string(n.Holders[0].Token), n.TTL)
 				continue
 			}
+			mark := display.Nouns(n.Kind)
+			if len(n.Holders) == 0 {
+				mark = "a key left by " + mark
+			}
+			t.marks = count(t.marks, mark, n.TTL)
 			for _, h := range n.Holders {
 				t.sharers = count(t.sharers, string(h.Token), h.TTL)
 			}
 		}
 	}
-	for _, all := range [][]tokenShare{t.tokens, t.sharers} {
+	for _, all := range [][]tokenShare{t.tokens, t.marks, t.sharers} {
 		slices.SortStableFunc(all, func(a, b tokenShare) int { return cmp.Compare(b.nodes, a.nodes) })
 	}
 	return t
@@ -116,9 +116,9 @@ func explain(s *redlock.LockState, full bool) (text string) {
 		text = fmt.Sprintf("Unknown: %d of %d nodes answered, %d are needed.%s", t.nodes-t.blind, t.nodes, t.need, shares)
 	case s.Verdict == redlock.VerdictUnknown:
 		text = "Unknown: the nodes that did not answer decide." + shares
-	case t.marks() > 0:
-		text = fmt.Sprintf("Held by nobody: no token and no %s is on a majority (%d).%s The mark of %s keeps writers out of these nodes "+
-			"until it expires, or is removed by \"redlock unlock %s --force\".", display.Noun(s.Kind), t.need, shares, display.Nouns(s.Kind), display.Text(s.Name))
+	case len(t.marks) > 0:
+		text = fmt.Sprintf("Held by nobody: no token and no %s is on a majority (%d).%s The keys of %s keep writers out of these nodes "+
+			"until they expire, or are removed by \"redlock unlock %s --force\".", display.Noun(s.Kind), t.need, shares, display.Nouns(s.Kind), display.Text(s.Name))
 	case len(t.tokens) == 0:
 		text = "Held by nobody:" + shares
 	case t.nothing >= t.need:
@@ -160,9 +160,6 @@ func (t tally) held(s *redlock.LockState, full bool) string {
 	return fmt.Sprintf("Held by a majority: %d of %d nodes hold the token %s.", t.tokens[0].nodes, t.nodes, about)
 }
 
-// marks is how many nodes have a mark.
-func (t tally) marks() int { return t.readers + t.slots }
-
 func (t tally) shared(s *redlock.LockState) string {
 	holders := len(s.Holders)
 	text := fmt.Sprintf("Held by %s: each is on at least %d of %d nodes, the last one for %s more.",
@@ -191,12 +188,10 @@ func (t tally) shares(full bool) string {
 		}
 		parts = append(parts, fmt.Sprintf("%s on %d", tokenText(s.token, full), s.nodes))
 	}
-	for _, p := range []struct {
-		what  string
-		nodes int
-	}{{"the mark of readers", t.readers}, {"the mark of slots", t.slots}, {"nothing", t.nothing}, {"data of another program", t.data}, {"no answer", t.blind}} {
-		if p.nodes > 0 {
-			parts = append(parts, fmt.Sprintf("%s on %d", p.what, p.nodes))
+	others := []tokenShare{{token: "nothing", nodes: t.nothing}, {token: "data of another program", nodes: t.data}, {token: "no answer", nodes: t.blind}}
+	for _, s := range slices.Concat(t.marks, others) {
+		if s.nodes > 0 {
+			parts = append(parts, fmt.Sprintf("%s on %d", s.token, s.nodes))
 		}
 	}
 	return " " + strings.Join(parts, ", ") + "."
@@ -208,6 +203,14 @@ func heldBy(n *redlock.NodeState, full bool) string {
 		return display.Counted(len(n.Holders), display.Noun(n.Kind))
 	}
 	return tokenText(string(n.Holders[0].Token), full)
+}
+
+// ttlOn returns how much longer a node has its holders, the last one if several share the lock. Their key stays longer.
+func ttlOn(n *redlock.NodeState) string {
+	if last := len(n.Holders) - 1; display.Several(n.Kind) && last >= 0 && n.TTL != redlock.NoLimit {
+		return ttlText(n.Holders[last].TTL)
+	}
+	return ttlText(n.TTL)
 }
 
 // exclusive returns the holder of an exclusive lock. It returns an empty Holder if there is none.
