@@ -66,3 +66,24 @@ func ReadStamp(server wire.Identity, replies []any) (Stamp, error) {
 	}
 	return Stamp{Age: age}, nil
 }
+
+// Stamped is since when a server has been in use as a node, if that is asked.
+type Stamped struct {
+	Stamp    Stamp
+	At       time.Time // when it was so; zero if it is not known
+	StampErr error     // why it is not
+	Nameless bool      // the server says what it is, and not which one: nobody can stamp it
+}
+
+// ReadStamped reads the stamp, from replies to INFO and to [AskStamp]. An empty info was refused.
+func ReadStamped(server, replication string, replies []any) (s Stamped) {
+	who := node.Identity(server, replication)
+	if who.Process == "" || who.History == "" {
+		s.Nameless = server != "" && replication != ""
+		return s
+	}
+	if s.Stamp, s.StampErr = ReadStamp(who, replies); s.StampErr == nil {
+		s.At = time.Now()
+	}
+	return s
+}

@@ -31,7 +31,7 @@ type health struct {
 	Role      string        // "" if it does not say
 	Latencies []time.Duration
 	Turned    time.Time // when the server was found to be away, or back; zero if it has always answered
-	stamped
+	client.Stamped
 }
 
 // probe asks one server how it is, on a connection that it keeps.
@@ -120,7 +120,7 @@ func (p *probe) exchange(ctx context.Context, h *health) (err error) {
 	replication, _ := redis.String(replies[1], nil)
 	h.Role = client.Role(replication)
 	if p.guarded {
-		h.stamped = readStamp(info, replication, replies[stamp:])
+		h.Stamped = client.ReadStamped(info, replication, replies[stamp:])
 	}
 	return cmp.Or(client.RequireMaster(replication), client.ReadSlot(replies[first:stamp]))
 }

@@ -1,32 +1,6 @@
 package web
 
-import (
-	"time"
-
-	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
-	"github.com/quorumlock/quorumlock/internal/node"
-)
-
-// stamped is since when the server has been in use as the node, as far as it is asked.
-type stamped struct {
-	Stamp    client.Stamp
-	At       time.Time // when it was so; zero if it is not known
-	StampErr error     // why it is not
-	Nameless bool      // the server says what it is, and not which one: nobody can stamp it
-}
-
-// readStamp reads the stamp, from replies to INFO and to [client.AskStamp]. An empty info was refused.
-func readStamp(server, replication string, replies []any) (s stamped) {
-	who := node.Identity(server, replication)
-	if who.Process == "" || who.History == "" {
-		s.Nameless = server != "" && replication != ""
-		return s
-	}
-	if s.Stamp, s.StampErr = client.ReadStamp(who, replies); s.StampErr == nil {
-		s.At = time.Now()
-	}
-	return s
-}
+import "time"
 
 // quarantine returns why programs do not ask a node for locks, "" if they do, and why that is not known.
 func (s *Server) quarantine(h *health, now time.Time) (why, doubt string) {
