@@ -25,6 +25,7 @@ type inspectCmd struct {
 	watchFlags
 	Full bool `group:"Output" help:"Show whole tokens."`
 	JSON bool `name:"json" group:"Output" help:"Print JSON, with --watch an object per line."`
+	guardFlags
 	serverFlags
 }
 
@@ -37,6 +38,9 @@ func (c *inspectCmd) Run(ctx context.Context, to streams) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := c.guardFlags.check(servers); err != nil {
+		return &exitError{exitUsage, err}
+	}
 	trips := &roundTrips{}
 	cluster, err := c.open([]pool.Option{trips.dialer()})
 	if err != nil {
@@ -48,14 +52,15 @@ func (c *inspectCmd) Run(ctx context.Context, to streams) (err error) {
 		if s == nil || ctx.Err() != nil {
 			return err
 		}
-		who := c.presence(ctx, servers, s)
+		who, guarded := c.presence(ctx, servers, s), c.quarantines(ctx, servers, c.Timeout)
 		if c.JSON {
-			return errors.Join(display.JSON(out.w, inspectionOf(s, who, trips), ""), unanswered(err))
+			return errors.Join(display.JSON(out.w, inspectionOf(s, who, guarded, trips), ""), unanswered(err))
 		}
 		if c.Full {
 			out.columns = 0
 		}
-		out.print(c.lines(s, who, trips, out.columns))
+		answers := func(node int) bool { return answered(&s.Nodes[node]) }
+		out.print(append(c.lines(s, who, trips, out.columns), explainQuarantines(guarded, answers)...))
 		return unanswered(err)
 	})
 }
@@ -199,10 +204,11 @@ type nodeInspection struct {
 	Fence    uint64       `json:"fence,omitempty"`
 	TTL      int64        `json:"ttl_ms,omitempty"`
 	Latency  float64      `json:"latency_ms,omitempty"`
+	Left     int64        `json:"quarantine_ms,omitempty"` // -1 means for ever
 	Error    string       `json:"error,omitempty"`
 }
 
-func inspectionOf(s *redlock.LockState, who survey.Presence, trips *roundTrips) inspection {
+func inspectionOf(s *redlock.LockState, who survey.Presence, guarded []quarantine, trips *roundTrips) inspection {
 	to := inspection{
 		Name: s.Name, Verdict: s.Verdict, Kind: s.Kind, Text: explain(s, true) + present(s, who), Need: s.Need,
 		Waits: s.WriterWaits, Kept: keptIn(s, who) == len(s.Holders) && len(s.Holders) > 0, Waiting: known(who.Waiting),
@@ -224,6 +230,7 @@ func inspectionOf(s *redlock.LockState, who survey.Presence, trips *roundTrips) 
 		of := nodeInspection{
 			Kind: n.Kind, Addr: n.Addr, Answered: answered(n), Data: errors.Is(n.Err, nodeerr.ErrForeign),
 			Token: string(h.Token), Metadata: h.Metadata, Fence: h.Fence, TTL: millis(n.TTL), Error: why(n.Err),
+			Left: millis(guarded[i].left),
 		}
 		if d := trips.of(n.Addr); d > 0 && of.Answered {
 			of.Latency = float64(d.Microseconds()) / 1000

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -23,12 +24,13 @@ type listCmd struct {
 	watchFlags
 	Sort    string `default:"name" enum:"name,ttl,nodes" group:"Output" help:"By name, ttl (shortest first) or nodes (fewest first)."`
 	Holder  string `placeholder:"TEXT" group:"Output" help:"Only locks with this in their token or metadata."`
-	Remarks bool   `group:"Output" help:"Only locks with a remark, such as: kept, held by nobody."`
+	Remarks bool   `group:"Output" help:"Only locks with a remark, such as: kept."`
 	All     bool   `group:"Output" help:"Show data of other programs too, which is no lock."`
 	Limit   int    `default:"100000" group:"Output" help:"How many names are listed at most (default ${default})."`
 	Full    bool   `group:"Output" help:"Show whole names and tokens."`
 	JSON    bool   `name:"json" group:"Output" help:"Print JSON, with --watch an object per line."`
 	Words   bool   `hidden:"" help:"Print names that print, a line each: for completion scripts."`
+	guardFlags
 	serverFlags
 	NodeLimit time.Duration `default:"1m" placeholder:"TIME" group:"Nodes" help:"How long one node may take for all keys (default ${default})."`
 }
@@ -43,44 +45,52 @@ func (c *listCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, to, c.JSON, func(out, errs paper) error {
-		listing, err := survey.List(ctx, servers, survey.Options{
-			Prefix: c.KeyPrefix, Pattern: c.Pattern, Limit: c.Limit,
-			Timeout: c.Timeout, Connect: max(c.Timeout, time.Second), NodeLimit: c.NodeLimit,
-		})
-		if listing == nil {
-			return &exitError{exitUsage, err}
-		}
-		if ctx.Err() != nil {
-			return err
-		}
-		for _, n := range listing.Nodes {
-			if n.Err != nil {
-				text := fmt.Sprintf("redlock: node %s: %s", n.Addr, why(n.Err))
-				if errors.Is(n.Err, survey.ErrTooManyKeys) {
-					text += ": give it more time with --node-limit"
-				}
-				errs.print([]line{{text, bad}})
-			}
-		}
-		if c.Full {
-			out.columns = 0
-		}
-		shown, hidden := c.choose(listing)
-		if c.Words {
-			for _, l := range shown {
-				if isWord(l.Name) {
-					fmt.Fprintln(out.w, l.Name)
-				}
-			}
-			return nil
-		}
-		if c.JSON {
-			return errors.Join(display.JSON(out.w, listOf(listing, shown, hidden), ""), err)
-		}
-		out.print(c.lines(listing, shown, hidden))
-		return err
+	if err := c.guardFlags.check(servers); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	return c.run(ctx, to, c.JSON, func(out, errs paper) error { return c.show(ctx, servers, out, errs) })
+}
+
+// show lists locks once.
+func (c *listCmd) show(ctx context.Context, servers []*node.Server, out, errs paper) error {
+	listing, err := survey.List(ctx, servers, survey.Options{
+		Prefix: c.KeyPrefix, Pattern: c.Pattern, Limit: c.Limit,
+		Timeout: c.Timeout, Connect: max(c.Timeout, time.Second), NodeLimit: c.NodeLimit,
 	})
+	if listing == nil {
+		return &exitError{exitUsage, err}
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	for _, n := range listing.Nodes {
+		if n.Err != nil {
+			text := fmt.Sprintf("redlock: node %s: %s", n.Addr, why(n.Err))
+			if errors.Is(n.Err, survey.ErrTooManyKeys) {
+				text += ": give it more time with --node-limit"
+			}
+			errs.print([]line{{text, bad}})
+		}
+	}
+	if c.Full {
+		out.columns = 0
+	}
+	shown, hidden := c.choose(listing)
+	if c.Words {
+		for _, l := range shown {
+			if isWord(l.Name) {
+				fmt.Fprintln(out.w, l.Name)
+			}
+		}
+		return nil
+	}
+	guarded := c.quarantines(ctx, servers, c.Timeout)
+	if c.JSON {
+		return errors.Join(display.JSON(out.w, listOf(listing, guarded, shown, hidden), ""), err)
+	}
+	answers := func(node int) bool { return listing.Nodes[node].Err == nil }
+	out.print(append(c.lines(listing, shown, hidden), explainQuarantines(guarded, answers)...))
+	return err
 }
 
 // choose returns the locks to show, sorted, and how many names with data of another program are not among them.

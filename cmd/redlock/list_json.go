@@ -45,10 +45,11 @@ type reportJSON struct {
 	Addr  string  `json:"addr"`
 	Keys  int     `json:"keys"`
 	Took  float64 `json:"took_ms"`
+	Left  int64   `json:"quarantine_ms,omitempty"` // -1 means for ever
 	Error string  `json:"error,omitempty"`
 }
 
-func listOf(listing *survey.Listing, shown []survey.Lock, hidden int) listJSON {
+func listOf(listing *survey.Listing, guarded []quarantine, shown []survey.Lock, hidden int) listJSON {
 	to := listJSON{Locks: []lockJSON{}, Need: listing.Need, Hidden: hidden, Truncated: listing.Truncated}
 	for _, l := range shown {
 		lock := lockJSON{
@@ -63,8 +64,8 @@ func listOf(listing *survey.Listing, shown []survey.Lock, hidden int) listJSON {
 		}
 		to.Locks = append(to.Locks, lock)
 	}
-	for _, n := range listing.Nodes {
-		to.Nodes = append(to.Nodes, reportJSON{n.Addr, n.Keys, float64(n.Took.Microseconds()) / 1000, why(n.Err)})
+	for i, n := range listing.Nodes {
+		to.Nodes = append(to.Nodes, reportJSON{n.Addr, n.Keys, float64(n.Took.Microseconds()) / 1000, millis(guarded[i].left), why(n.Err)})
 	}
 	return to
 }

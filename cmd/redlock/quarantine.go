@@ -1,13 +1,18 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // guardFlags say which nodes the programs guard against restarts. Commands that say whether a lock can be taken embed it.
@@ -31,4 +36,73 @@ func (f *guardFlags) check(servers []*node.Server) error {
 		}
 	}
 	return err
+}
+
+// quarantines asks for how long the programs do not ask each node for locks. It asks nothing without a guard.
+func (f *guardFlags) quarantines(ctx context.Context, servers []*node.Server, timeout time.Duration) (all []quarantine) {
+	guarded := func(addr string) bool { return f.RestartGuard > 0 && !doctor.Durable(f.Durable, addr) }
+	for _, s := range survey.AskStamps(ctx, servers, guarded, max(timeout, time.Second)) {
+		q := quarantine{unread: s.StampErr}
+		switch {
+		case s.Nameless:
+			q.left = redlock.NoLimit
+		case !s.At.IsZero():
+			q.left, q.unbegun = max(0, s.Stamp.Left(f.RestartGuard, time.Since(s.At))), s.Stamp.Void != ""
+		}
+		all = append(all, q)
+	}
+	return all
+}
+
+// quarantine is what is known of the restart guard for a node.
+type quarantine struct {
+	left    time.Duration // for how much longer programs do not ask it for locks; redlock.NoLimit means for ever
+	unbegun bool          // the time begins when a program connects
+	unread  error         // why it is not known
+}
+
+// explainQuarantines says how many nodes that answer are quarantined, and for how long nobody can take a lock if these are too many.
+// It is empty if none is.
+func explainQuarantines(all []quarantine, answers func(node int) bool) (lines []line) {
+	var in []quarantine
+	voters, unread, why := 0, 0, error(nil)
+	for i, q := range all {
+		switch {
+		case !answers(i):
+		case q.left > 0:
+			in = append(in, q)
+		default:
+			if voters++; q.unread != nil {
+				unread, why = unread+1, q.unread
+			}
+		}
+	}
+	if len(in) > 0 {
+		slices.SortStableFunc(in, func(a, b quarantine) int { return cmp.Compare(a.left, b.left) })
+		lines = append(lines, line{quarantined(in, voters, len(all)) + ".", odd})
+	}
+	if unread > 0 {
+		lines = append(lines, line{fmt.Sprintf("Of %s the stamp cannot be read, so whether it is quarantined is not known: %s",
+			display.Counted(unread, "node"), firstLine(display.Error(why))), odd})
+	}
+	return lines
+}
+
+// quarantined says that nodes are quarantined beside others that vote. The node whose quarantine ends first is in front.
+func quarantined(in []quarantine, voters, nodes int) string {
+	text := fmt.Sprintf("%d of %d nodes are quarantined", len(in), nodes)
+	if len(in) == 1 {
+		text = fmt.Sprintf("1 of %d nodes is quarantined", nodes)
+	}
+	last := len(in)
+	if need := nodes/2 + 1; voters < need {
+		text, last = text+": no lock can be taken", need-voters
+	}
+	if last > len(in) || in[last-1].left == redlock.NoLimit {
+		return text
+	}
+	if text += " for " + ttlText(in[last-1].left) + " more"; in[last-1].unbegun {
+		text += ", from when a program connects"
+	}
+	return text
 }
