@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"net"
+	"os"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -122,6 +125,30 @@ func TestInspect_GoesOnWithoutTheNodesThatFail(t *testing.T) {
 	require.False(t, document.Nodes[0].Answered)
 	require.Zero(t, document.Nodes[0].Latency)
 	require.NotEmpty(t, document.Nodes[1].Error)
+}
+
+func TestInspect_PrintsWhatItsDocumentationShows(t *testing.T) {
+	content, err := os.ReadFile("../../docs/tool.md")
+	require.NoError(t, err)
+	_, example, found := strings.Cut(string(content), "$ redlock inspect nightly-backup\n")
+	require.True(t, found)
+	example, _, _ = strings.Cut(example, "```")
+	const token = "27BGTI5J.qgh6W0gdV9MuJDR0x1M8oR8XvaaOE:web1:4711"
+	holder := redlock.Holder{Token: token, Metadata: "web1:4711", TTL: 9*time.Minute + 43*time.Second, Nodes: 1}
+	nodes := make([]redlock.NodeState, 3)
+	for i := range nodes {
+		nodes[i] = redlock.NodeState{
+			Addr: fmt.Sprintf("redis%d:6379", i+1), Kind: redlock.KindExclusive, TTL: holder.TTL, Holders: []redlock.Holder{holder},
+		}
+	}
+	nodes[2] = redlock.NodeState{Addr: nodes[2].Addr, Err: syscall.ECONNREFUSED}
+	trips := &roundTrips{latest: map[string]time.Duration{nodes[0].Addr: 270 * time.Microsecond, nodes[1].Addr: 152 * time.Microsecond}}
+	c := inspectCmd{Name: "nightly-backup", serverFlags: serverFlags{KeyPrefix: "lock:"}}
+	var out strings.Builder
+	kept := survey.Presence{} // no node has said that a process listens, and none is needed to know it
+	paper{w: &out}.print(c.lines(survey.State(c.Name, nodes), kept, trips, 100))
+	clock := regexp.MustCompile(`at \d\d:\d\d:\d\d`)
+	require.Equal(t, clock.ReplaceAllString(example, "at T"), clock.ReplaceAllString(out.String(), "at T"))
 }
 
 func TestRoundTrips_BeginWithTheWriteAndEndWithTheAnswer(t *testing.T) {
