@@ -17,6 +17,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/pool"
 )
 
@@ -70,6 +71,17 @@ var seconds = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 func checkTimeout(timeout, ttl time.Duration) error {
 	if err := between("--timeout", timeout, time.Millisecond, ttl/4); err != nil {
 		return fmt.Errorf("%w: at most a quarter of the TTL", err)
+	}
+	return nil
+}
+
+// checkGuard checks the flag --restart-guard of a command whose lock stays for least, as flags say. A guard of 0 is off.
+func checkGuard(guard, least time.Duration, flags string) error {
+	switch {
+	case guard != 0 && guard < least:
+		return fmt.Errorf("--restart-guard must be at least %s (%s), not %s", flags, plain(least), plain(guard))
+	case guard > node.MaxGuard:
+		return fmt.Errorf("--restart-guard must be at most %s, not %s", plain(node.MaxGuard), plain(guard))
 	}
 	return nil
 }

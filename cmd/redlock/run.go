@@ -18,7 +18,6 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/jobmetrics"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
-	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -137,6 +136,7 @@ func (c *runCmd) check() error {
 		checkTimeout(c.Timeout, c.TTL),
 		between("--kill-after", c.killAfter(), 0, c.TTL/2-supervise.Rules{TTL: c.TTL}.Margin()),
 		between("--at-least", c.AtLeast, 0, maxRunTTL),
+		checkGuard(c.RestartGuard, max(c.TTL, c.AtLeast), "--ttl and --at-least"),
 	} {
 		if err != nil {
 			return &exitError{exitUsage, err}
@@ -176,10 +176,6 @@ func (c *runCmd) check() error {
 		return usage("--max-hold must be 0, for no limit, or at least --ttl (%s), not %s", plain(c.TTL), plain(c.MaxHold))
 	case c.MaxHold != 0 && c.MaxHold < c.AtLeast:
 		return usage("--max-hold must be 0, for no limit, or at least --at-least (%s), not %s", plain(c.AtLeast), plain(c.MaxHold))
-	case c.RestartGuard != 0 && c.RestartGuard < max(c.TTL, c.AtLeast):
-		return usage("--restart-guard must be at least --ttl and --at-least (%s), not %s", plain(max(c.TTL, c.AtLeast)), plain(c.RestartGuard))
-	case c.RestartGuard > node.MaxGuard:
-		return usage("--restart-guard must be at most %s, not %s", plain(node.MaxGuard), plain(c.RestartGuard))
 	case len(c.Metadata) > maxMetadata || !utf8.ValidString(c.Metadata) || strings.ContainsFunc(c.Metadata, unicode.IsControl) || strings.Contains(c.Metadata, "|"):
 		return usage("--metadata must be at most %d bytes of text without |, not %q", maxMetadata, c.Metadata)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/contest"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
-	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -34,10 +33,11 @@ type tryCmd struct {
 
 // Run takes a lock and leaves it to its token.
 func (c *tryCmd) Run(ctx context.Context, line commandLine, to streams) error {
-	err := errors.Join(between("--ttl", c.TTL, 100*time.Millisecond, longestTTL), between("--wait", c.Wait, 0, longestTTL))
-	if c.RestartGuard != 0 {
-		err = errors.Join(err, between("--restart-guard", c.RestartGuard, c.TTL, node.MaxGuard))
-	}
+	err := errors.Join(
+		between("--ttl", c.TTL, 100*time.Millisecond, longestTTL),
+		between("--wait", c.Wait, 0, longestTTL),
+		checkGuard(c.RestartGuard, c.TTL, "--ttl"),
+	)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}

@@ -157,10 +157,13 @@ func TestLockCommands_RefuseInvalidArgumentsAndNameThem(t *testing.T) {
 	const nodes = "--nodes=redis://127.0.0.1:1"
 	t.Setenv("REDLOCK_TOKEN", "")
 	refuses(t, nil, map[string][]string{
-		"no nodes: set --nodes":                        {"try", "name"},
-		"--ttl must be between 100ms and 24h, not 1ms": {"try", nodes, "name", "--ttl=1ms"},
-		"--ttl must be between 100ms and 24h, not 48h": {"extend", nodes, "name", "--token=x", "--ttl=48h"},
-		"--wait must be between 0s and 24h, not -1s":   {"try", nodes, "name", "--wait=-1s"},
+		"no nodes: set --nodes":                                 {"try", "name"},
+		"--ttl must be between 100ms and 24h, not 1ms":          {"try", nodes, "name", "--ttl=1ms"},
+		"--ttl must be between 100ms and 24h, not 48h":          {"extend", nodes, "name", "--token=x", "--ttl=48h"},
+		"--wait must be between 0s and 24h, not -1s":            {"try", nodes, "name", "--wait=-1s"},
+		"--restart-guard must be at least --ttl (10m), not 5m":  {"try", nodes, "name", "--ttl=10m", "--restart-guard=5m"},
+		"--restart-guard must be at least --ttl (30s), not -1s": {"try", nodes, "name", "--restart-guard=-1s"},
+		"--restart-guard must be at most 336h, not 337h":        {"try", nodes, "name", "--restart-guard=337h"},
 		"name": {"try", nodes, ""},
 		`\x1b`: {"try", nodes, "a\x1bb"},
 		"belongs to the library: it is a companion of a lock, or the stamp of a node": {"inspect", nodes, "{x}:fence"},
