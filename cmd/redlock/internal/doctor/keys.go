@@ -249,5 +249,5 @@ func longKeys(x *examination, f *facts) []Finding {
 			about += ", " + form
 		}
 		return about + ")"
-	}, "lengthen pool.WithRestartGuard in all programs, or shorten that TTL in the program that sets it")
+	}, "lengthen "+restartGuards+" or shorten that TTL in the program that sets it")
 }

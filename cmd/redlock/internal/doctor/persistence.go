@@ -74,7 +74,7 @@ func persistence(x *examination, f *facts) []Finding {
 	if x.RestartGuard > 0 || x.durable(f) {
 		return nil
 	}
-	const fix = "set pool.WithRestartGuard(MAXTTL) in all programs and say so with --restart-guard; or on the server: " + fixFsync
+	const fix = "set " + restartGuards + " to the longest TTL; or on the server: " + fixFsync
 	if f.info["aof_enabled"] == "0" {
 		return fault("a restart loses locks (appendonly is no), and the programs have no restart guard", fix)
 	}

@@ -74,6 +74,9 @@ func TestExamine_FindsWhatIsWrongWithAServer(t *testing.T) {
 			}
 			r := finds(t, serversOf(all), patient(test.o), is(test.severity, test.check, s.Addr()))
 			require.Contains(t, r.Findings[0].What, test.shows)
+			if test.check == "persistence" {
+				require.Contains(t, r.Findings[0].Fix, "pool.WithRestartGuard in all programs, and --restart-guard of redlock, to the longest TTL; or ")
+			}
 		})
 	}
 }
@@ -156,10 +159,10 @@ func TestExamine_FindsARestartGuardThatIsTooShort(t *testing.T) {
 	finds(t, serversOf(all), o)
 	o.TTL = time.Minute
 	r := finds(t, serversOf(all), o, is(doctor.Fault, "restart-guard", ""))
-	require.Contains(t, r.Findings[0].Fix, "WithRestartGuard(1m0s)")
+	require.Equal(t, "set pool.WithRestartGuard in all programs, and --restart-guard of redlock, to 1m0s or longer", r.Findings[0].Fix)
 	o.TTL, o.Fencing = 0, true
 	r = finds(t, serversOf(all), o, is(doctor.Fault, "restart-guard", ""))
-	require.Contains(t, r.Findings[0].Fix, "WithRestartGuard(3s)")
+	require.Contains(t, r.Findings[0].Fix, "to 3s or longer")
 }
 
 // fix carries out what a finding says, which begins with CONFIG SET commands, and examines the servers once more.

@@ -73,17 +73,20 @@ func (x *examination) databases() []Finding {
 		"name the same database in all URLs of all programs, best none")
 }
 
+// restartGuards are where those who take locks have their restart guard.
+const restartGuards = "pool.WithRestartGuard in all programs, and --restart-guard of redlock,"
+
 func (x *examination) restartGuard() (found []Finding) {
 	if x.RestartGuard == 0 {
 		return nil // the check persistence decides about that
 	}
 	if x.TTL > x.RestartGuard {
 		found = append(found, fault(fmt.Sprintf("the restart guard of %s is shorter than the longest TTL, %s", x.RestartGuard, x.TTL),
-			fmt.Sprintf("set pool.WithRestartGuard(%s) or longer in all programs", x.TTL))...)
+			fmt.Sprintf("set %s to %s or longer", restartGuards, x.TTL))...)
 	}
 	if least := (3*time.Second + x.clockSpread()).Round(time.Millisecond); x.Fencing && x.RestartGuard < least {
 		found = append(found, fault(fmt.Sprintf("the restart guard of %s is too short for fencing: the nodes' clocks need %s (3 s and what they differ by)", x.RestartGuard, least),
-			fmt.Sprintf("set pool.WithRestartGuard(%s) or longer in all programs", least))...)
+			fmt.Sprintf("set %s to %s or longer", restartGuards, least))...)
 	}
 	return found
 }
