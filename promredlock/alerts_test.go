@@ -199,7 +199,7 @@ func TestAlertsOfNodes_AreTestedAndHaveTheThresholdsOfTheDocumentation(t *testin
 	tests, err := os.ReadFile("testdata/nodes.yml")
 	require.NoError(t, err)
 	said := map[string]string{
-		"RedlockProbeNodeDown": "for 1 min", "RedlockProbeMajorityDown": "for 1 min", "RedlockLockWithoutTTL": "for 5 min",
+		"RedlockProbeNodeDown": "for 1 min", "RedlockProbeMajorityDown": "for 2 min", "RedlockLockWithoutTTL": "for 5 min",
 		"RedlockDoctorFault": "a fault", "RedlockDoctorLate": "for 25 hours", "RedlockProbeMissing": "for 5 min",
 	}
 	alerts := each(readToolAlerts(t, "alerts-nodes.yml"))
