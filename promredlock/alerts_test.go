@@ -200,7 +200,7 @@ func TestAlertsOfNodes_AreTestedAndHaveTheThresholdsOfTheDocumentation(t *testin
 	require.NoError(t, err)
 	said := map[string]string{
 		"RedlockProbeNodeDown": "for 1 min", "RedlockProbeMajorityDown": "for 2 min", "RedlockLockWithoutTTL": "for 5 min",
-		"RedlockDoctorFault": "a fault", "RedlockDoctorLate": "for 25 hours", "RedlockProbeMissing": "for 5 min",
+		"RedlockProbeNodeQuarantined": "for 15 min", "RedlockDoctorFault": "a fault", "RedlockDoctorLate": "for 25 hours", "RedlockProbeMissing": "for 5 min",
 	}
 	alerts := each(readToolAlerts(t, "alerts-nodes.yml"))
 	require.Len(t, alerts, len(said))
