@@ -6,9 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,9 +21,13 @@ import (
 
 // machine is a folder with what the files of the example need, in the place of / and of a machine's PATH.
 type machine struct {
-	dir  string
-	runs string // the file to which the job appends a line
+	dir     string
+	runs    string // the file to which the job appends a line
+	servers []*testredis.Process
 }
+
+// folder is that of the metrics in the files of the example.
+const folder = "/var/lib/prometheus/node-exporter"
 
 func newMachine(t *testing.T) machine {
 	t.Helper()
@@ -31,12 +39,12 @@ func newMachine(t *testing.T) machine {
 	m.write(t, "backup", "#!/bin/sh\necho ran >>"+m.runs+"\n", 0o700)
 
 	const password = "a-password"
-	servers := testredis.Real(t, 5)
-	testredis.Account(t, servers, "locker", password, "cron:*")
+	m.servers = testredis.Real(t, 5)
+	m.permit(t, password)
 	var config map[string]any
 	require.NoError(t, json.Unmarshal([]byte(read(t, "redlock.json")), &config))
-	require.Len(t, config["nodes"], len(servers))
-	config["nodes"] = testredis.URLs(servers)
+	require.Len(t, config["nodes"], len(m.servers))
+	config["nodes"] = testredis.URLs(m.servers)
 	config["timeout"] = "5s" // no machine is too busy for this test
 	config["password-file"] = m.write(t, "password", password+"\n", 0o600)
 	text, err := json.Marshal(config)
@@ -59,6 +67,48 @@ func read(t *testing.T, path string) string {
 	return string(content)
 }
 
+// permit makes the user of the example, with the rights that docs/operations.md has for its key prefix.
+func (m machine) permit(t *testing.T, password string) {
+	t.Helper()
+	rules := strings.NewReplacer(">secret", ">"+password, "~lock:", "~cron:", "{lock:", "{cron:")
+	lines := regexp.MustCompile(`(?m)^ACL SETUSER locker (.*)$`).FindAllStringSubmatch(read(t, "../../docs/operations.md"), -1)
+	require.NotEmpty(t, lines)
+	for _, line := range lines {
+		for _, rule := range strings.Fields(rules.Replace(line[1])) {
+			for _, s := range m.servers {
+				_, err := s.Do("ACL", "SETUSER", "locker", rule)
+				require.NoError(t, err, rule)
+			}
+		}
+	}
+}
+
+// inUse has the servers in use as nodes for longer than the restart guard of the example.
+func (m machine) inUse(t *testing.T) {
+	t.Helper()
+	for _, s := range m.servers {
+		testredis.InUse(t, s, s.Addr(), time.Hour)
+	}
+}
+
+// metricsOf returns the folder of the metrics of one of several machines.
+func (m machine) metricsOf(i int) string { return filepath.Join(m.dir, "metrics", strconv.Itoa(i)) }
+
+// samples returns the values of a metric of the job on several machines.
+func (m machine) samples(t *testing.T, machines int, metric string) (values []string) {
+	t.Helper()
+	for i := range machines {
+		files, err := filepath.Glob(filepath.Join(m.metricsOf(i), "redlock_backup_*.prom"))
+		require.NoError(t, err)
+		require.Len(t, files, 1)
+		sample := regexp.MustCompile(`(?m)^` + metric + `\{name="backup"\} (.*)$`).FindStringSubmatch(read(t, files[0]))
+		require.NotNil(t, sample, metric)
+		values = append(values, sample[1])
+	}
+	slices.Sort(values)
+	return values
+}
+
 // here changes the paths of a line to those of the machine.
 func (m machine) here(line string) string {
 	return strings.NewReplacer("/etc/redlock.json", filepath.Join(m.dir, "redlock.json"), "/usr/local/bin", m.dir).Replace(line)
@@ -69,10 +119,17 @@ func (m machine) together(t *testing.T, machines int, path string, args ...strin
 	t.Helper()
 	codes = make([]int, machines)
 	outputs := make([]string, machines)
+	for i := range machines {
+		require.NoError(t, os.MkdirAll(m.metricsOf(i), 0o700))
+	}
 	var running sync.WaitGroup
 	for i := range machines {
 		running.Go(func() {
-			cmd := exec.Command(args[0], args[1:]...)
+			var local []string
+			for _, arg := range args {
+				local = append(local, strings.ReplaceAll(arg, folder, m.metricsOf(i)))
+			}
+			cmd := exec.Command(local[0], local[1:]...)
 			cmd.Env = []string{"PATH=" + path}
 			out, err := cmd.CombinedOutput()
 			codes[i], outputs[i] = cmd.ProcessState.ExitCode(), string(out)
@@ -87,6 +144,7 @@ func (m machine) together(t *testing.T, machines int, path string, args ...strin
 
 func TestCrontab_OneMachineOfFiveRunsTheJob(t *testing.T) {
 	m := newMachine(t)
+	m.inUse(t)
 	var path, line string
 	for l := range strings.Lines(m.here(read(t, "redlock.crontab"))) {
 		if value, isPath := strings.CutPrefix(l, "PATH="); isPath {
@@ -104,6 +162,30 @@ func TestCrontab_OneMachineOfFiveRunsTheJob(t *testing.T) {
 		require.Empty(t, output, "cron would mail it")
 		require.Equal(t, "ran\n", read(t, m.runs))
 	}
+	require.Equal(t, []string{"0", "0", "0", "0", "1"}, m.samples(t, 5, "redlock_job_runs_total"))
+	require.Equal(t, []string{"1", "2", "2", "2", "2"}, m.samples(t, 5, "redlock_job_taken_total"))
+	require.Equal(t, slices.Repeat([]string{"900"}, 5), m.samples(t, 5, "redlock_job_expected_interval_seconds"), "a quarter of an hour")
+}
+
+// The default servers of Redis forget locks at a restart.
+func TestReadme_HasADoctorWithoutFaults(t *testing.T) {
+	m := newMachine(t)
+	lines := regexp.MustCompile("(?s)`(redlock doctor --config [^`]*)`").FindAllStringSubmatch(m.here(read(t, "README.md")), -1)
+	require.Len(t, lines, 3)
+	require.Contains(t, lines[2][1], "--metrics-dir DIR")
+	doctor := func(line string) (code int, output string) {
+		codes, output := m.together(t, 1, m.dir, "/bin/sh", "-c", line)
+		require.Contains(t, []int{0, 1}, codes[0], output) // 1: warnings
+		require.NotContains(t, output, "FAULT")
+		return codes[0], output
+	}
+	code, output := doctor(lines[0][1])
+	require.Equal(t, 1, code)
+	require.Contains(t, output, "the server has been in use as this node for")
+	m.inUse(t)
+	_, output = doctor(lines[1][1])
+	require.NotContains(t, output, "quarantine")
+	_, _ = doctor(strings.Replace(lines[2][1], "DIR", folder, 1))
 }
 
 func TestPrometheus_TakesTheConfigurationWithItsAlerts(t *testing.T) {
@@ -124,6 +206,7 @@ func TestPrometheus_TakesTheConfigurationWithItsAlerts(t *testing.T) {
 
 func TestService_OneMachineOfFiveRunsTheJob(t *testing.T) {
 	m := newMachine(t)
+	m.inUse(t)
 	_, line, found := strings.Cut(m.here(read(t, "backup.service")), "\nExecStart=")
 	require.True(t, found)
 	line, _, _ = strings.Cut(line, "\n")
@@ -134,5 +217,7 @@ func TestService_OneMachineOfFiveRunsTheJob(t *testing.T) {
 		}
 		require.Equal(t, "ran\n", read(t, m.runs))
 	}
+	require.Equal(t, []string{"0", "0", "0", "0", "1"}, m.samples(t, 5, "redlock_job_runs_total"))
+	require.Equal(t, slices.Repeat([]string{"900"}, 5), m.samples(t, 5, "redlock_job_expected_interval_seconds"), "a quarter of an hour")
 	require.Contains(t, read(t, "backup.service"), "SuccessExitStatus=75\n")
 }
