@@ -20,6 +20,7 @@ postgresql | tests on PostgreSQL                         | PostgreSQL is not ins
 mariadb    | tests on MariaDB                            | MariaDB is not installed              | mariadb-server       | mariadb
 chromium   | tests in a browser                          | Chromium is not installed             | chromium             | chromium
 prometheus | tests of metrics, dashboard and alerts      | Prometheus is not installed           | prometheus           | prometheus
+alertmanager | the check of the example's Alertmanager configuration | amtool is not installed | prometheus-alertmanager | -
 shells     | tests of completion in zsh and fish         | zsh and fish are not both installed   | zsh fish             | zsh fish
 wrappers   | tests of jobs that change their user or session | sudo, su or script is not installed | sudo util-linux bsdutils | -
 python     | tests beside a client in Python             | no Python has the package redis       | python3-redis        | -
@@ -43,6 +44,7 @@ has() {
         mariadb) have mariadbd || [[ -x /usr/sbin/mariadbd ]] ;;
         chromium) have chromium || have chromium-browser || have google-chrome ;;
         prometheus) have prometheus && have promtool ;;
+        alertmanager) have amtool ;;
         shells) have zsh && have fish ;;
         wrappers) have sudo && have su && have runuser && have script && have setsid ;;
         python) /usr/bin/python3 -c 'import redis' 2>/dev/null || python3 -c 'import redis' 2>/dev/null ;;
@@ -115,7 +117,7 @@ install() {
     read -ra packages <<<"$(with_client "$1")"
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends "${packages[@]}"
     # Tests start servers of their own. Only the Docker daemon stays.
-    for service in redis-server postgresql mariadb-server prometheus; do
+    for service in redis-server postgresql mariadb-server prometheus prometheus-alertmanager; do
         if [[ " $1 " == *" $service "* ]]; then
             as_root service "${service/mariadb-server/mariadb}" stop || echo "setup.sh: $service has started no service"
         fi

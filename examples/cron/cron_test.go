@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert/yaml"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
@@ -202,6 +203,69 @@ func TestPrometheus_TakesTheConfigurationWithItsAlerts(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "2 rule files found")
 	require.Contains(t, read(t, "prometheus.yml"), `"127.0.0.1:8379"`, "the default of --listen")
+}
+
+// inhibition is a rule of Alertmanager: alerts of the source inhibit those of the target that have the same labels.
+type inhibition struct {
+	Source []string `yaml:"source_matchers"`
+	Target []string `yaml:"target_matchers"`
+	Equal  []string
+}
+
+// matched returns the alerts of these rules that a matcher of their names names, and the text of each.
+func matched(t *testing.T, matchers []string, rules string) map[string]string {
+	t.Helper()
+	require.Len(t, matchers, 1)
+	pattern := regexp.MustCompile(`^alertname =~? "(.*)"$`).FindStringSubmatch(matchers[0])
+	require.NotNil(t, pattern, matchers[0])
+	found := map[string]string{}
+	for _, rule := range strings.Split(rules, "- alert: ")[1:] {
+		name, text, _ := strings.Cut(rule, "\n")
+		if regexp.MustCompile("^(" + pattern[1] + ")$").MatchString(name) {
+			found[name] = text
+		}
+	}
+	return found
+}
+
+// The danger: a rule about an alert that has another name by now, or has lost a label, and does nothing.
+func TestAlertmanager_InhibitsAlertsThatExistByLabelsThatTheyHave(t *testing.T) {
+	var config struct {
+		Inhibitions []inhibition `yaml:"inhibit_rules"`
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, "alertmanager.yml")), &config))
+	require.Len(t, config.Inhibitions, 4)
+	rules := ""
+	for _, file := range []string{"alerts.yml", "alerts-nodes.yml", "alerts-jobs.yml"} {
+		rules += read(t, "../../promredlock/"+file)
+	}
+	// How many alerts each matcher names.
+	sources, targets := []int{2, 1, 2, 1}, []int{4, 5, 2, 3}
+	for i, rule := range config.Inhibitions {
+		source, target := matched(t, rule.Source, rules), matched(t, rule.Target, rules)
+		require.Equal(t, []int{sources[i], targets[i]}, []int{len(source), len(target)}, "%v", rule)
+		for name, text := range source {
+			require.Contains(t, text, "severity: critical\n", name)
+			require.NotContains(t, target, name)
+			target[name] = text
+		}
+		for name, text := range target {
+			for _, label := range rule.Equal {
+				has := regexp.MustCompile(`(by|on) \(([a-z]+, )*` + label + `[,)]|- ` + label + `:redlock_`) // of a recorded series
+				require.True(t, has.MatchString(text), "%s has no label %s", name, label)
+			}
+		}
+	}
+}
+
+func TestAlertmanager_TakesTheConfiguration(t *testing.T) {
+	amtool, err := exec.LookPath("amtool")
+	if err != nil {
+		t.Skip("amtool is not installed (make setup)")
+	}
+	out, err := exec.Command(amtool, "check-config", "alertmanager.yml").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "4 inhibit rules")
 }
 
 func TestService_OneMachineOfFiveRunsTheJob(t *testing.T) {
