@@ -120,13 +120,14 @@ func (b *logbook) down(d event.NodeDown) {
 
 // up records whether a node that answers votes. It reports whether the node does, and a line said that it did not.
 func (b *logbook) up(q event.Quarantine) (again bool) {
-	const message = "redlock: a node does not vote, as it may have forgotten locks"
+	const message = "redlock: a node is quarantined, as it may have forgotten locks"
 	switch {
 	case q.Err != nil:
 		why := text(q.Err)
-		b.out(q.Node, q.At, "may have forgotten locks: "+why, message, "node", q.Addr, "error", why)
+		b.out(q.Node, q.At, "quarantined, as it may have forgotten locks: "+why, message, "node", q.Addr, "error", why)
 	case q.Quarantined:
-		b.out(q.Node, q.At, "may have forgotten locks, for "+q.Left.String(), message, "node", q.Addr, "for", q.Left)
+		why := "quarantined for " + q.Left.String() + ", as it may have forgotten locks"
+		b.out(q.Node, q.At, why, message, "node", q.Addr, "for", q.Left)
 	default:
 		return b.journal.In(b.clock.Now(), q.Node, b.waiting())
 	}

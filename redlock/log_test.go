@@ -214,7 +214,7 @@ func TestLogger_LogsAQuarantine(t *testing.T) {
 	require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), nodeerr.ErrQuarantined)
 	require.Equal(t, []string{"WARN no quorum of nodes: no lock is granted "}, lines(t, log, 1))
 	for _, server := range c.servers {
-		require.Contains(t, records(t, log)[0]["out"], server.Addr()+": may have forgotten locks, for ")
+		require.Contains(t, records(t, log)[0]["out"], server.Addr()+": quarantined for ")
 	}
 }
 

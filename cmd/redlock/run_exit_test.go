@@ -331,7 +331,7 @@ func TestRun_FailsWithoutTheLock(t *testing.T) {
 		code  int
 		text  string
 	}{
-		{[]string{"-n", "--restart-guard=1h"}, "job", exitUnavailable, "may have forgotten locks"},
+		{[]string{"-n", "--restart-guard=1h"}, "job", exitUnavailable, "quarantined: the server may have forgotten locks"},
 		{[]string{"-n"}, "data", exitUsage, inTheWay()},
 		{[]string{"-n"}, strings.Repeat("long", 1000), exitUsage, "name"},
 		{[]string{"-n"}, "job", exitUnavailable, servers[0].Addr()}, // from here on two nodes are down

@@ -71,7 +71,7 @@ var (
 	ErrOverloaded = errors.New("nodeerr: not asked: too many commands under way")
 	// ErrQuarantined means that the server may have forgotten locks (pool.WithRestartGuard). It comes as a
 	// [QuarantineError].
-	ErrQuarantined = errors.New("nodeerr: not asked: the server may have forgotten locks")
+	ErrQuarantined = errors.New("nodeerr: quarantined: the server may have forgotten locks")
 	// ErrClosed means that the node was closed.
 	ErrClosed = errors.New("nodeerr: node is closed")
 	// ErrSameServer means that the server votes for another node already.

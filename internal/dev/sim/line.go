@@ -72,7 +72,7 @@ type stood struct {
 
 var (
 	errUnreachable = errors.New("unreachable")
-	errQuarantined = errors.New("not asked: the server may have forgotten locks")
+	errQuarantined = errors.New("quarantined: the server may have forgotten locks")
 )
 
 // send puts a command to the node, or returns why it does not.
