@@ -32,7 +32,7 @@ func TestQuorumError_HasThePrefixOnceAndSaysIfNoNodeWasAsked(t *testing.T) {
 	require.EqualError(t, e, `redlock: acquire "name": lock is taken: other calls hold it, or are ahead`)
 	e.Nodes = append(e.Nodes, redlock.NodeError{Addr: "b", Err: cause}, redlock.NodeError{Addr: "c", Err: nodeerr.ErrUnneeded})
 	const head, a, b, c = `redlock: acquire "name": lock is taken: 0 of 3 nodes said yes, 1 needed`,
-		"a: not asked: other calls are ahead", "b: something", "c: not waited for: decided without it"
+		"a: not asked: other calls are ahead", "b: something", "c: not needed: the other nodes decided first"
 	require.EqualError(t, e, head+": "+a+"; "+b+"; "+c)
 	require.Equal(t, e.Error(), fmt.Sprintf("%v", e))
 	require.Equal(t, fmt.Sprintf("%q", e.Error()), fmt.Sprintf("%q", e))

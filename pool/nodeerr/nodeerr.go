@@ -47,7 +47,7 @@ func (denial) Is(target error) bool { return target == ErrHeld }
 // There is no answer of the node.
 var (
 	// ErrUnneeded means that the other nodes had decided before the node answered. It is no fault of the node.
-	ErrUnneeded = errors.New("nodeerr: not waited for: decided without it")
+	ErrUnneeded = errors.New("nodeerr: not needed: the other nodes decided first")
 	// ErrUnanswered means that the call ended before the node answered: by its context, MaxWait, the Close of its Locker,
 	// or the deadline of the lock. The command may have been carried out.
 	ErrUnanswered = errors.New("nodeerr: the call ended before it answered")
