@@ -125,7 +125,7 @@ func run(ctx context.Context, args []string, to streams) int {
 	}
 	err = out.outcome(err)
 	if text := message(err); text != "" {
-		parser.Errorf("%s", text)
+		fmt.Fprintln(to.err, "redlock: error:", text)
 	}
 	return exitCode(err)
 }

@@ -130,3 +130,13 @@ func TestExitCode_OfARoundIsThatOfItsOutcome(t *testing.T) {
 	renewal := &redlock.QuorumError{Op: "extend", Need: 1, Reason: redlock.ErrNoQuorum, Nodes: []redlock.NodeError{{Err: nodeerr.ErrForeign}}}
 	assert.Equal(t, exitLost, exitCode(errors.Join(redlock.ErrExpired, renewal)), "a loss, with the last renewal before")
 }
+
+// The danger: the mail of cron has lines that no page shows, with the names of the nodes far to the right.
+func TestErrors_HaveALineForEachNode(t *testing.T) {
+	code, _, problems := call(t.Context(), "try", "job", "--nodes=redis://127.0.0.1:1,redis://127.0.0.1:2")
+	assert.Equal(t, exitUnavailable, code)
+	assert.Regexp(t, `^redlock: error: acquire "job": no quorum of nodes: 0 of 2 nodes said yes, 2 needed
+  127.0.0.1:[12]: not connected: .*
+  (1 other node: no fault seen|127.0.0.1:2: not connected: .*)
+$`, problems)
+}

@@ -4,6 +4,7 @@ package display
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -31,9 +33,45 @@ func Clipped(text string, most int) string {
 	return Text(text)
 }
 
-// Error returns the text of an error without the names of packages, and visible except that it may have lines, which tabs indent.
+// Error returns the text of an error without the names of packages, and visible. Behind it come the [Nodes] of a
+// [redlock.QuorumError].
 func Error(err error) string {
-	return escape(strings.NewReplacer("redlock: ", "", "pool: ", "", "nodeerr: ", "").Replace(fmt.Sprintf("%+v", err)), "\n\t")
+	text, nodes := fmt.Sprintf("%+v", err), ""
+	if refusal := (*redlock.QuorumError)(nil); errors.As(err, &refusal) {
+		all := fmt.Sprintf("%+v", refusal)
+		head, _, hasNodes := strings.Cut(all, "\n\t")
+		for _, form := range []string{all, refusal.Error()} { // an error around it may have made it one line
+			if hasNodes && strings.Contains(text, form) {
+				text, nodes = strings.Replace(text, form, head, 1), Nodes(refusal)
+				break
+			}
+		}
+	}
+	text = strings.NewReplacer("redlock: ", "", "pool: ", "", "nodeerr: ", "").Replace(text)
+	return escape(strings.ReplaceAll(text, "\n\t", indent), "\n") + nodes
+}
+
+// indent begins the line about a node.
+const indent = "\n  "
+
+// Nodes returns a line for each node that failed or answered no, with the line end in front. The last line counts the
+// nodes that no answer was awaited from. They are as healthy as any.
+func Nodes(of *redlock.QuorumError) string {
+	var lines strings.Builder
+	unneeded := 0
+	for i := range of.Nodes {
+		switch n := &of.Nodes[i]; {
+		case n.Err == nil, of.Op == "inspect" && errors.Is(n.Err, nodeerr.ErrAbsent): // it answered
+		case errors.Is(n.Err, nodeerr.ErrUnneeded):
+			unneeded++
+		default:
+			lines.WriteString(indent + Text(n.Error()))
+		}
+	}
+	if unneeded > 0 {
+		lines.WriteString(indent + Counted(unneeded, "other node") + ": no fault seen")
+	}
+	return lines.String()
 }
 
 // Counted is a number and the noun that it counts.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode"
@@ -12,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 func TestText_LeavesNoControlCharacters(t *testing.T) {
@@ -34,7 +37,26 @@ func TestText_LeavesNoControlCharacters(t *testing.T) {
 }
 
 func TestError_LeavesNoControlCharactersOfAServer(t *testing.T) {
-	assert.Equal(t, "two nodes\n\ta: \\x1b[2J\n\tb: no", display.Error(errors.New("redlock: two nodes\n\ta: pool: \x1b[2J\n\tb: no")))
+	assert.Equal(t, "two nodes\n  a: \\x1b[2J\n  b: no", display.Error(errors.New("redlock: two nodes\n\ta: pool: \x1b[2J\n\tb: no")))
+}
+
+// The danger: a person who reads why no lock was given repairs a healthy server.
+func TestError_NamesOnlyTheNodesThatFailed(t *testing.T) {
+	refusal := &redlock.QuorumError{Op: "acquire", Name: "job", Need: 3, Reason: redlock.ErrNoQuorum, Nodes: []redlock.NodeError{
+		{Addr: "a"}, {Addr: "b", Err: nodeerr.ErrUnneeded}, {Addr: "c", Err: nodeerr.ErrTimeout},
+		{Addr: "d", Err: &nodeerr.ServerError{Message: "ERR\nx"}}, {Addr: "e", Err: nodeerr.ErrUnneeded},
+	}}
+	const head, nodes = `acquire "job": no quorum of nodes: 1 of 5 nodes said yes, 3 needed`,
+		"\n  c: no answer in time\n  d: ERR\\nx\n  2 other nodes: no fault seen"
+	assert.Equal(t, head+nodes, display.Error(refusal))
+	assert.Equal(t, nodes, display.Nodes(refusal))
+	assert.Equal(t, head+" (interrupt)"+nodes, display.Error(fmt.Errorf("%w (interrupt)", refusal)))
+	refusal.Op, refusal.Nodes[1].Err, refusal.Nodes[4].Err = "inspect", nodeerr.ErrAbsent, nodeerr.ErrTimeout
+	assert.Equal(t, "\n  c: no answer in time\n  d: ERR\\nx\n  e: no answer in time", display.Nodes(refusal))
+	refusal = &redlock.QuorumError{Op: "acquire", Name: "job", Need: 1, Reason: redlock.ErrTaken, Nodes: []redlock.NodeError{
+		{Addr: "a", Err: nodeerr.ErrQueued},
+	}}
+	assert.Equal(t, `acquire "job": lock is taken: other calls hold it, or are ahead`, display.Error(refusal))
 }
 
 func TestClipped_ShowsTheFirstCharacters(t *testing.T) {
