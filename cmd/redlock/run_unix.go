@@ -77,7 +77,10 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 
 // job returns what a process does. It opens the nodes.
 func (c *runCmd) job(events *supervise.Events) (*supervise.Job, error) {
-	opts := []redlock.Option{c.Owner, redlock.TTL(c.TTL), redlock.WithClock(supervise.Clock{})}
+	seen := new(supervise.Observer)
+	opts := []redlock.Option{
+		c.Owner, redlock.TTL(c.TTL), redlock.WithClock(supervise.Clock{}), redlock.WithObserver(seen),
+	}
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing())
 	}
@@ -94,7 +97,7 @@ func (c *runCmd) job(events *supervise.Events) (*supervise.Job, error) {
 		AtLeast:  c.AtLeast,
 		MaxHold:  c.MaxHold,
 		Path:     string(c.Program[0]), Secrets: secretEnv,
-		Failed: func(err error) supervise.Report { return c.failed(cluster.Locker, err) }, Events: events,
+		Failed: func(err error) supervise.Report { return c.failed(cluster.Locker, err) }, Observer: seen, Events: events,
 	}
 	switch {
 	case c.Shared:

@@ -68,7 +68,9 @@ func (f *front) open(open func() (*Job, error)) (*Report, error) {
 		case by != 0:
 			return &Report{Code: 128 + int(by)}, nil
 		case ok:
-			f.job = job
+			if err == nil {
+				f.job, f.name = job, job.Names[0]
+			}
 			return nil, err
 		}
 	}

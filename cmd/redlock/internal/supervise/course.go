@@ -143,8 +143,9 @@ func (c *course) renewed(deadline time.Time) bool {
 	return true
 }
 
-// expire ends the command by the rules for a lock that was not renewed until its grace began.
-func (c *course) expire(now time.Time) { c.lose(now, c.expiring(now)) }
+// expire ends the command by the rules for a lock that was not renewed until its grace began. nodes are the lines about
+// the nodes that failed.
+func (c *course) expire(now time.Time, nodes string) { c.lose(now, c.expiring(now, nodes)) }
 
 // lose ends the command by the rules for a lock that is known to be lost. Only the first call has an effect.
 func (c *course) lose(now time.Time, reason string) {
@@ -203,11 +204,12 @@ func (c *course) due(now time.Time) action {
 }
 
 // expiring says why so little validity is left.
-func (c *course) expiring(now time.Time) string {
+func (c *course) expiring(now time.Time, nodes string) string {
 	if !c.latest.IsZero() && c.latest.Sub(c.deadline) < c.rules.TTL/10 {
 		return "--max-hold is over"
 	}
-	return fmt.Sprintf("it could not be renewed: too few nodes confirmed it, and %s of validity is left", max(0, c.deadline.Sub(now)).Round(time.Millisecond))
+	left := max(0, c.deadline.Sub(now)).Round(time.Millisecond)
+	return fmt.Sprintf("it could not be renewed: too few nodes confirmed it, and %s of validity is left%s", left, nodes)
 }
 
 // next returns when due has something to do; zero means never.

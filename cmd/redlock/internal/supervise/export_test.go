@@ -32,7 +32,7 @@ func (c *Course) end() time.Time { return c.course.deadline.Add(-c.course.rules.
 // expire records that, as the holder does.
 func (c *Course) expire() {
 	if now := c.clock.Now(); !now.Before(c.end()) {
-		c.course.expire(now)
+		c.course.expire(now, "")
 	}
 }
 

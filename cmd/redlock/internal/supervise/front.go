@@ -30,6 +30,7 @@ type front struct {
 	early    <-chan struct{} // its end; nil when that was noticed
 	rules    Rules
 	job      *Job
+	name     string                  // of the first lock
 	taken                            // the lock, until the holder has it
 	acquired time.Time               // when it got it
 	started  func(ago time.Duration) // see Front; nil after the call
@@ -234,7 +235,8 @@ func (f *front) takeOver() Report {
 			}
 		}
 		f.endGroup()
-		return Report{Code: CodeLost, Lost: true, Text: "the lock was lost while the command ran: the process that held it did not renew it in time"}
+		const text = "the lock %q was lost while the command ran: the process that held it did not renew it in time"
+		return Report{Code: CodeLost, Lost: true, Text: fmt.Sprintf(text, f.name)}
 	}
 }
 

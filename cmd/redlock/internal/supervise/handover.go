@@ -31,10 +31,11 @@ const killedEarly = "the process that runs the command was killed before it star
 	"the lock ends at its TTL at the latest"
 
 // lostEarly is the report if the lock is over before the command was there.
-func lostEarly(expired bool) *Report {
-	text := "the lock was lost before the command was started: " + gone
+func (j *Job) lostEarly(err error, expired bool) *Report {
+	text := fmt.Sprintf("the lock %q was lost before the command was started: %s", j.nameIn(err), j.why(err))
 	if expired {
-		text = "the lock was acquired too late: too little of its validity was left to start the command"
+		text = fmt.Sprintf("the lock %q was acquired too late: too little of its validity was left to start the command%s",
+			j.nameIn(err), nodesOf(err))
 	}
 	return &Report{Code: CodeLost, Lost: true, Text: text}
 }
@@ -94,7 +95,7 @@ func (f *front) refresh() *Report {
 	case err == nil:
 		return nil
 	case errors.Is(err, redlock.ErrNotHeld):
-		return lostEarly(errors.Is(err, redlock.ErrExpired))
+		return f.job.lostEarly(err, errors.Is(err, redlock.ErrExpired))
 	default:
 		failed := f.job.Failed(err)
 		return &failed
@@ -151,7 +152,7 @@ func (h *holder) attach() *Report {
 	}
 	if err := h.attachAll(m.Given.Tokens, opts); err != nil {
 		if errors.Is(err, redlock.ErrNotHeld) {
-			return lostEarly(!h.clock.Now().Before(m.Given.Deadline))
+			return h.lostEarly(err, !h.clock.Now().Before(m.Given.Deadline))
 		}
 		failed := h.Failed(err)
 		return &failed

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,8 +36,9 @@ type Job struct {
 	Args    []string
 	Secrets []string // variables that the program does not get
 
-	Failed func(error) Report // makes the report if there is no lock
-	Events *Events
+	Failed   func(error) Report // makes the report if there is no lock
+	Observer *Observer          // of Locker
+	Events   *Events
 }
 
 // held is a [redlock.Lock], or the [redlock.Locks] of several names.
@@ -175,9 +177,9 @@ func (h *holder) look() (now time.Time) {
 	deadline, err := now.Add(h.validity()), h.lock.Err()
 	switch {
 	case errors.Is(err, redlock.ErrExpired):
-		h.course.expire(now)
+		h.course.expire(now, nodesOf(err))
 	case err != nil:
-		h.course.lose(now, gone)
+		h.course.lose(now, h.why(err))
 	case h.course.renewed(deadline):
 		h.link.board.setDeadline(h.course.deadline)
 		valid := deadline.Sub(now).Truncate(time.Millisecond)
@@ -197,11 +199,11 @@ func (h *holder) nameOver() string {
 }
 
 // nameIn returns the name of the lock that an error of all is about.
-func (h *holder) nameIn(err error) string {
-	if of := new(redlock.QuorumError); errors.As(err, &of) && of.Name != "" {
+func (j *Job) nameIn(err error) string {
+	if of := new(redlock.LockError); errors.As(err, &of) && of.Name != "" {
 		return of.Name
 	}
-	return h.Names[0]
+	return j.Names[0]
 }
 
 // among returns the name of a lock for an event if there are several.
@@ -215,8 +217,26 @@ func (j *Job) among(name string) string {
 // validity returns for how much longer nobody else can have the lock, if it is held.
 func (h *holder) validity() time.Duration { return h.lock.Remaining() + h.Grace() }
 
-// gone is why a lock was lost that has not expired.
-const gone = "the nodes do not hold it any more: it was deleted, or the servers have forgotten it"
+// gone begins the reason why a lock was lost that has not expired.
+const gone = "the nodes do not hold it any more: "
+
+// why returns the reason why a lock was lost that has not expired. A server that kept its connection has not restarted.
+func (j *Job) why(err error) string {
+	broken := j.Observer.disconnected()
+	if len(broken) == 0 {
+		return gone + "it was deleted or evicted, as no node was disconnected meanwhile" + nodesOf(err)
+	}
+	return fmt.Sprintf("%sit was deleted, or servers restarted, as these were disconnected meanwhile: %s%s",
+		gone, strings.Join(broken, ", "), nodesOf(err))
+}
+
+// nodesOf returns a line for each node that failed in the last extension of a lock, or nothing.
+func nodesOf(err error) string {
+	if last := (*redlock.QuorumError)(nil); errors.As(err, &last) {
+		return display.Nodes(last)
+	}
+	return ""
+}
 
 // pause returns for how long watch may wait.
 func (h *holder) pause(now time.Time) time.Duration {
@@ -362,7 +382,7 @@ func (h *holder) release() Report {
 		case h.course.lost != "": // said
 		case errors.Is(err, redlock.ErrNotHeld):
 			h.lostName = h.nameIn(err)
-			h.course.lose(h.clock.Now(), gone)
+			h.course.lose(h.clock.Now(), h.why(err))
 		case err != nil:
 			why, name := display.Error(err), h.nameIn(err)
 			h.Events.warn(event{Event: "not_released", Lock: h.among(name), Error: why},
@@ -373,11 +393,7 @@ func (h *holder) release() Report {
 	}
 	report := Report{Code: h.course.code(), Lost: h.course.lost != ""}
 	if report.Lost {
-		which := "the lock"
-		if name := h.among(h.lostName); name != "" {
-			which = fmt.Sprintf("the lock %q", name)
-		}
-		report.Text = which + " was lost while the command ran: " + h.course.lost
+		report.Text = fmt.Sprintf("the lock %q was lost while the command ran: %s", h.lostName, h.course.lost)
 	}
 	return report
 }

@@ -68,7 +68,7 @@ func (h *holder) start() *Report {
 // enter has the stage become the command. From before its look at the clock on, the front would end it in time.
 func (h *holder) enter(s *stage) *Report {
 	if err := h.lock.Err(); err != nil {
-		return lostEarly(errors.Is(err, redlock.ErrExpired))
+		return h.lostEarly(err, errors.Is(err, redlock.ErrExpired))
 	}
 	entered := make(chan error, 1)
 	go func() { entered <- s.enter() }()
