@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -69,6 +70,22 @@ func message(err error) string {
 // usage makes an error about the command line or the configuration.
 func usage(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// waitOver returns the beginning of what is said of an error if a wait for a lock was over, and "" otherwise.
+func waitOver(err error, wait time.Duration) string {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return ""
+	}
+	return fmt.Sprintf("the wait of %s is over: ", plain(wait))
+}
+
+// answersOf returns the part of an error that has the answers of the nodes, or all of it if no node was asked.
+func answersOf(err error) error {
+	if refusal := (*redlock.QuorumError)(nil); errors.As(err, &refusal) && errors.Is(err, context.DeadlineExceeded) {
+		return refusal
+	}
+	return err
 }
 
 // held reports whether others hold so many nodes that this alone has prevented a majority. Otherwise nodes that did not answer have,

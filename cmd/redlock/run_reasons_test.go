@@ -44,3 +44,28 @@ func TestRun_SaysWhichLockWasLostAndWhy(t *testing.T) {
 		})
 	}
 }
+
+func TestRun_SaysThatItsWaitIsOver(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	first := runTool(t, servers, "--metadata=the first", "job", "cat")
+	first.event("started")
+	p := start(t, toolCommand(servers, "run", "--verbose", "--wait=1500ms", "job", "true"))
+	assert.Equal(t, exitTaken, p.code())
+	p.complains(`redlock: error: the wait of 1.5s is over: the lock "job" is held by "the first"; see: redlock inspect`)
+	p.complains("  " + servers[0].Addr() + ": another token holds the key")
+	try := start(t, toolCommand(servers, "try", "--wait=1500ms", "job"))
+	assert.Equal(t, exitTaken, try.code())
+	try.complains("redlock: error: the wait of 1.5s is over: lock is taken; see: redlock inspect")
+
+	each(servers[:2], (*testredis.Process).Stop)
+	for _, args := range [][]string{{"run", "--wait=1500ms", "job", "true"}, {"try", "--wait=1500ms", "job"}} {
+		p := start(t, toolCommand(servers, args...))
+		assert.Equal(t, exitUnavailable, p.code())
+		p.complains(`redlock: error: the wait of 1.5s is over: acquire "job": no quorum of nodes`)
+		line := p.complains("  " + servers[0].Addr() + ": not connected")
+		assert.False(t, strings.HasPrefix(line, "   "), line)
+		all := strings.Join(p.lines["err"], "\n")
+		assert.NotContains(t, all, "deadline exceeded")
+		assert.NotContains(t, all, servers[2].Addr(), "which is healthy")
+	}
+}

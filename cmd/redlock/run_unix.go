@@ -117,7 +117,11 @@ func (c *runCmd) job(events *supervise.Events) (*supervise.Job, error) {
 // failed makes the report if the lock was not acquired. Who chooses the exit code for a lock that another holds needs no text for
 // it. A key without a TTL has no holder who would release it: that is always said.
 func (c *runCmd) failed(locker *redlock.Locker, err error) supervise.Report {
-	report := supervise.Report{Code: exitCode(err), Text: display.Error(err)}
+	over := ""
+	if c.Wait != nil {
+		over = waitOver(err, *c.Wait)
+	}
+	report := supervise.Report{Code: exitCode(err), Text: over + display.Error(answersOf(err))}
 	report.Taken = report.Code == exitTaken
 	if !report.Taken || errors.Is(err, nodeerr.ErrNoExpiry) {
 		return report
@@ -125,16 +129,17 @@ func (c *runCmd) failed(locker *redlock.Locker, err error) supervise.Report {
 	if c.ConflictCode != nil && !c.Verbose {
 		return supervise.Report{Code: *c.ConflictCode, Taken: true}
 	}
-	if !c.Verbose {
-		name, by := c.Name, "another"
-		if refusal := new(redlock.QuorumError); errors.As(err, &refusal) {
-			name = refusal.Name
+	name, by, nodes := c.Name, "another", ""
+	if refusal := new(redlock.QuorumError); errors.As(err, &refusal) {
+		name = refusal.Name
+		if c.Verbose {
+			nodes = display.Nodes(refusal)
 		}
-		if state, err := locker.Inspect(context.Background(), name); err == nil && display.Holder(state) != "" {
-			by = strconv.Quote(display.Holder(state))
-		}
-		report.Text = fmt.Sprintf("the lock %q is held by %s; see: %s", name, by, c.inspectHint(c.Flags, name))
 	}
+	if state, err := locker.Inspect(context.Background(), name); err == nil && display.Holder(state) != "" {
+		by = strconv.Quote(display.Holder(state))
+	}
+	report.Text = fmt.Sprintf("%sthe lock %q is held by %s; see: %s%s", over, name, by, c.inspectHint(c.Flags, name), nodes)
 	if c.ConflictCode != nil {
 		report.Code = *c.ConflictCode
 	}

@@ -53,7 +53,10 @@ func (c *tryCmd) Run(ctx context.Context, line commandLine, to streams) error {
 		lock, err := c.take(ctx, on.Locker, redlock.Metadata(metadata))
 		switch {
 		case err != nil && exitCode(err) == exitTaken && !errors.Is(err, nodeerr.ErrNoExpiry):
-			return &exitError{exitTaken, fmt.Errorf("%w; see: %s", redlock.ErrTaken, c.inspectHint(line, c.Name))}
+			const text = "%s%w; see: %s"
+			return &exitError{exitTaken, fmt.Errorf(text, waitOver(err, c.Wait), redlock.ErrTaken, c.inspectHint(line, c.Name))}
+		case errors.Is(err, context.DeadlineExceeded):
+			return &exitError{exitCode(err), errors.New(waitOver(err, c.Wait) + display.Error(answersOf(err)))}
 		case err != nil:
 			return err
 		}
