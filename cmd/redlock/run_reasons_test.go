@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -68,4 +69,18 @@ func TestRun_SaysThatItsWaitIsOver(t *testing.T) {
 		assert.NotContains(t, all, "deadline exceeded")
 		assert.NotContains(t, all, servers[2].Addr(), "which is healthy")
 	}
+}
+
+// The danger: a person waits for a holder that is gone, while too few servers are up.
+func TestRun_SaysAgainWhyItWaitsWhenThatChanges(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	holding(t, servers)
+	p := runTool(t, servers, "job", "true")
+	assert.NotEmpty(t, p.event("blocked").Holder)
+	each(servers[:2], (*testredis.Process).Stop)
+	p.line("err", "blocked by the nodes", func(line string) bool {
+		var e toolEvent
+		return json.Unmarshal([]byte(line), &e) == nil && e.Event == "blocked" && e.Holder == "" &&
+			strings.Contains(e.Error, servers[0].Addr()+": not connected")
+	})
 }

@@ -77,7 +77,7 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 
 // job returns what a process does. It opens the nodes.
 func (c *runCmd) job(events *supervise.Events) (*supervise.Job, error) {
-	seen := new(supervise.Observer)
+	seen := supervise.NewObserver()
 	opts := []redlock.Option{
 		c.Owner, redlock.TTL(c.TTL), redlock.WithClock(supervise.Clock{}), redlock.WithObserver(seen),
 	}

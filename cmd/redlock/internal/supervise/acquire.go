@@ -18,8 +18,10 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// noticeAfter is after how long a wait is announced.
-const noticeAfter = time.Second
+const (
+	noticeAfter = time.Second // after how long a wait is announced
+	mostPause   = time.Minute // the pause between announcements grows up to it
+)
 
 // taken is a lock that was taken.
 type taken struct {
@@ -207,37 +209,61 @@ func isAround(holder redlock.Holder) bool {
 	return holder.Token != "" && string(holder.Token) == os.Getenv("REDLOCK_TOKEN")
 }
 
-// announceLater says who holds the lock if the wait lasts. It returns the error if that is the outer redlock run of
-// this one.
+// announceLater says why the lock is waited for if the wait lasts, and again when that changes: another holds the lock,
+// or too few nodes grant it. It returns the error if the holder is the outer redlock run of this one.
 func (j *Job) announceLater(ctx context.Context) (within error) {
-	notice := time.NewTimer(noticeAfter)
-	defer notice.Stop()
-	select {
-	case <-notice.C:
-	case <-ctx.Done():
-	}
-	if j.NonBlock || ctx.Err() != nil {
+	if j.NonBlock {
 		return nil
 	}
-	debug.FreeOSMemory() // what the command line took: many may wait, for long
+	said := false
+	var outage bool // what was said
+	for pause := noticeAfter; sleep(ctx, pause); pause = min(2*pause, mostPause) {
+		debug.FreeOSMemory() // what the command line took: many may wait, for long
+		blocked, text, within := j.obstacle(ctx)
+		switch is := blocked.Error != ""; {
+		case ctx.Err() != nil || within != nil:
+			return within
+		case !said || is != outage:
+			said, outage = true, is
+			j.Events.warn(blocked, text)
+		}
+		if !j.Observer.changes(ctx) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// sleep returns after some time, or returns false when ctx ends.
+func sleep(ctx context.Context, d time.Duration) bool {
+	wake := time.NewTimer(d)
+	defer wake.Stop()
+	select {
+	case <-wake.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
+// obstacle asks the nodes why the lock is waited for. It returns an error if the outer redlock run of this one holds it.
+func (j *Job) obstacle(ctx context.Context) (blocked event, text string, within error) {
 	name := j.Names[0]
 	state, err := j.Locker.Inspect(ctx, name)
 	for i := 1; i < len(j.Names) && err == nil && state.Verdict != redlock.VerdictHeld; i++ {
 		name = j.Names[i]
 		state, err = j.Locker.Inspect(ctx, name)
 	}
-	if ctx.Err() != nil {
-		return nil
+	blocked = event{Event: "blocked", Lock: j.among(name)}
+	text = fmt.Sprintf("waiting for the lock %q", name)
+	if err == nil && state.Verdict != redlock.VerdictHeld {
+		err = j.Observer.outage()
 	}
-	blocked := event{Event: "blocked", Lock: j.among(name)}
-	text := fmt.Sprintf("waiting for the lock %q", name)
 	if err != nil {
 		blocked.Error = display.Error(err)
-		j.Events.warn(blocked, text+": "+blocked.Error)
-		return nil
+		return blocked, text + ": " + blocked.Error, nil
 	}
 	if state.Kind != redlock.KindSlot && slices.ContainsFunc(state.Holders, isAround) {
-		return fmt.Errorf("the lock %q is %w", name, ErrWithin)
+		return blocked, text, fmt.Errorf("the lock %q is %w", name, ErrWithin)
 	}
 	if n := len(state.Holders); n > 0 {
 		if last := state.Holders[n-1]; last.TTL != redlock.NoLimit {
@@ -248,6 +274,5 @@ func (j *Job) announceLater(ctx context.Context) (within error) {
 	if blocked.Holder != "" {
 		text += fmt.Sprintf(", which is held by %q", blocked.Holder)
 	}
-	j.Events.warn(blocked, text)
-	return nil
+	return blocked, text, nil
 }

@@ -3,33 +3,55 @@
 package supervise
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
 
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock"
 	lockevent "github.com/quorumlock/quorumlock/redlock/event"
+	"github.com/quorumlock/quorumlock/redlock/event/protocol"
 )
 
-// Observer records which nodes were disconnected.
+// Observer records which nodes were disconnected, and why the lock was refused last.
 type Observer struct {
-	mu     sync.Mutex
-	broken []string // the addresses of the nodes whose connection broke
+	mu      sync.Mutex
+	broken  []string      // the addresses of the nodes whose connection broke
+	last    error         // of the last acquire; nil before there was one
+	changed chan struct{} // has an element if last changed its kind: the lock is taken, or too few nodes grant it
 }
 
+// NewObserver makes an Observer.
+func NewObserver() *Observer { return &Observer{changed: make(chan struct{}, 1)} }
+
 // Groups returns the groups of events that the Observer needs.
-func (*Observer) Groups() []lockevent.Group { return []lockevent.Group{lockevent.Nodes} }
+func (*Observer) Groups() []lockevent.Group {
+	return []lockevent.Group{lockevent.Nodes, protocol.Rounds}
+}
 
 // Observe implements [lockevent.Observer].
 func (o *Observer) Observe(e lockevent.Event) {
-	down, is := e.(lockevent.NodeDown)
-	if !is || down.Failed > 0 || errors.Is(down.Err, nodeerr.ErrClosed) {
-		return
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !slices.Contains(o.broken, down.Addr) {
-		o.broken = append(o.broken, down.Addr)
+	switch e := e.(type) {
+	case lockevent.NodeDown:
+		broke := e.Failed == 0 && !errors.Is(e.Err, nodeerr.ErrClosed)
+		if broke && !slices.Contains(o.broken, e.Addr) {
+			o.broken = append(o.broken, e.Addr)
+		}
+	case protocol.Round:
+		if e.Op != lockevent.OpAcquire || e.Err == nil {
+			return
+		}
+		before := o.last
+		o.last = e.Err
+		if before != nil && errors.Is(before, redlock.ErrTaken) != errors.Is(e.Err, redlock.ErrTaken) {
+			select {
+			case o.changed <- struct{}{}:
+			default:
+			}
+		}
 	}
 }
 
@@ -38,4 +60,24 @@ func (o *Observer) disconnected() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Sorted(slices.Values(o.broken))
+}
+
+// outage returns why too few nodes grant the lock, or nil if that did not prevent the last acquire.
+func (o *Observer) outage() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if errors.Is(o.last, redlock.ErrNoQuorum) && !errors.Is(o.last, nodeerr.ErrUnanswered) {
+		return o.last
+	}
+	return nil
+}
+
+// changes waits until an acquire is refused for another kind of reason. It returns false if ctx ends before.
+func (o *Observer) changes(ctx context.Context) bool {
+	select {
+	case <-o.changed:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
