@@ -92,7 +92,10 @@ type extendCmd struct {
 	Name  string        `arg:"" help:"The lock's name, without the key prefix."`
 	Token string        `env:"REDLOCK_TOKEN" placeholder:"TOKEN" group:"Lock" help:"What \"redlock try\" has printed."`
 	TTL   time.Duration `name:"ttl" default:"30s" placeholder:"TIME" group:"Lock" help:"How long it is held from now on (default ${default})."`
-	JSON  bool          `name:"json" group:"Output" help:"Print JSON instead of the validity."`
+
+	RestartGuard time.Duration `placeholder:"TIME" group:"Lock" help:"As of \"redlock try\": no TTL may be longer (default: off)."`
+
+	JSON bool `name:"json" group:"Output" help:"Print JSON instead of the validity."`
 	serverFlags
 }
 
@@ -101,7 +104,11 @@ func (c *extendCmd) Run(ctx context.Context, to streams) error {
 	if c.Token == "" {
 		return usage(`extend needs --token or $REDLOCK_TOKEN: what "redlock try %s" has printed`, c.Name)
 	}
-	if err := between("--ttl", c.TTL, 100*time.Millisecond, longestTTL); err != nil {
+	err := errors.Join(
+		between("--ttl", c.TTL, 100*time.Millisecond, longestTTL),
+		checkGuard(c.RestartGuard, c.TTL, "--ttl"),
+	)
+	if err != nil {
 		return &exitError{exitUsage, err}
 	}
 	return c.use(func(on *cluster) error {
@@ -118,7 +125,7 @@ func (c *extendCmd) Run(ctx context.Context, to streams) error {
 		}
 		_, err = lock.Detach(ctx)
 		return err
-	}, nil)
+	}, c.guard(c.RestartGuard, c.TTL))
 }
 
 // heldJSON is the JSON about a lock that was taken or extended.

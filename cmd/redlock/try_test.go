@@ -162,6 +162,7 @@ func TestLockCommands_RefuseInvalidArgumentsAndNameThem(t *testing.T) {
 		"--ttl must be between 100ms and 24h, not 48h":          {"extend", nodes, "name", "--token=x", "--ttl=48h"},
 		"--wait must be between 0s and 24h, not -1s":            {"try", nodes, "name", "--wait=-1s"},
 		"--restart-guard must be at least --ttl (10m), not 5m":  {"try", nodes, "name", "--ttl=10m", "--restart-guard=5m"},
+		"--restart-guard must be at least --ttl (11m), not 5m":  {"extend", nodes, "name", "--token=T", "--ttl=11m", "--restart-guard=5m"},
 		"--restart-guard must be at least --ttl (30s), not -1s": {"try", nodes, "name", "--restart-guard=-1s"},
 		"--restart-guard must be at most 336h, not 337h":        {"try", nodes, "name", "--restart-guard=337h"},
 		"name": {"try", nodes, ""},
