@@ -3,6 +3,7 @@ package sim_test
 import (
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 func TestMain(m *testing.M) {
 	wire.Illegal = func(change string) { panic(change) }
+	debug.SetGCPercent(1000) // as command prove does
 	goleak.VerifyTestMain(m)
 }
 
