@@ -146,7 +146,7 @@ func (s *Server) removed(t target, state *redlock.LockState, failed []error) *vi
 		case err == nil:
 			h.State, h.Text = stateFree, "removed"
 			free++
-		case errors.Is(err, nodeerr.ErrAbsent) || u.One && errors.Is(err, nodeerr.ErrHeld): // others are there
+		case errors.Is(err, nodeerr.ErrAbsent) || u.One && errors.Is(err, nodeerr.ErrHeld): // another has the lock
 			h.State, h.Text = stateFree, "gone already"
 			free++
 		case errors.Is(err, nodeerr.ErrHeld):

@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/web"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool"
 )
 
 func allowed(c *web.Config) { c.AllowUnlock = true }
@@ -256,4 +257,36 @@ func TestUnlock_DoesNotWaitForWhoReadsTheLog(t *testing.T) {
 	s.stop()
 	require.GreaterOrEqual(t, strings.Count(log.to.String(), "forced unlock"), web.MaxLines)
 	require.Regexp(t, "[45] lines were lost", log.to.String())
+}
+
+// The danger: the one is gone when it is ended, another has the lock by now, and the page says that it may still be there.
+func TestUnlock_SaysThatTheOneIsGoneAlready(t *testing.T) {
+	later := testredis.Real(t, size) // what the nodes have when they are told to remove it
+	nodes, err := pool.Open(testredis.URLs(later), pool.WithTimeout(5*time.Second))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		for _, n := range nodes {
+			require.NoError(t, n.Close())
+		}
+	})
+	s := overReal(t, func(c *web.Config) { c.AllowUnlock, c.Nodes = true, nodes })
+	for kind, slot := range map[string]int{"reader": -1, "slot": 3} {
+		for about, meanwhile := range map[string]func(name string){
+			"others stay":       func(name string) { joins(t, later, name, "alice", min(slot, 1)) },
+			"another has taken": func(name string) { do(t, later, "SET", "lock:"+name, tokenOf("writer"), "PX", 600_000) },
+		} {
+			name := kind + " and " + about
+			joins(t, s.servers, name, "bob", slot)
+			meanwhile(name)
+			page := s.unlock(form(s.see(endOf(name, "bob"), "a majority")), http.StatusOK)
+			require.Contains(t, page, "Ended: the "+kind+" bob of "+name)
+			require.Equal(t, size, strings.Count(page, "> gone already<"), page)
+			require.Contains(t, page, "3 of 3 nodes do not")
+			for _, server := range later {
+				left, err := server.Do("EXISTS", "lock:"+name)
+				require.NoError(t, err)
+				require.EqualValues(t, 1, left, "it is not theirs")
+			}
+		}
+	}
 }
