@@ -14,6 +14,9 @@ import (
 type changeView struct {
 	Clock, Date, State, Text, Name, Who, Token, Was string
 	Query                                           template.URL // has the name
+	Since                                           string       // of a burst: the time of day of its first change
+	Series                                          string       // of a burst of several names
+	Filter                                          template.URL // for the Series
 }
 
 // maxChanges is how many changes the page about all locks shows.
@@ -36,14 +39,14 @@ func timeline(past *history, name string) []changeView {
 	return latest(append(rows, unwatched(past)...), maxEvents+maxGaps+1)
 }
 
-// lately returns what has happened to all names, the newest first, and when nobody watched since the first of that.
+// lately returns what has happened to all names, the newest first, and when nobody watched since the first of that. A burst is one line.
 func lately(past *history) []changeView {
 	var rows []dated
-	for _, e := range past.recent {
-		rows = append(rows, dated{e.At, change(e)})
+	for i := range past.recent {
+		rows = append(rows, past.recent[i].rows()...)
 	}
 	for _, row := range unwatched(past) {
-		if len(rows) > 0 && !row.at.Before(rows[0].at) {
+		if len(rows) > 0 && !row.at.Before(past.recent[0].From) {
 			rows = append(rows, row)
 		}
 	}

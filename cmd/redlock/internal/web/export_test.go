@@ -2,10 +2,11 @@ package web
 
 import "time"
 
-// For the tests of texts and of the sparkline.
+// For the tests of texts.
 var (
 	Remaining = remaining
 	Latency   = latency
+	Series    = series
 )
 
 // Spark draws latencies to a scale.

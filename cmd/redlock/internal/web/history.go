@@ -22,7 +22,7 @@ const (
 )
 
 const (
-	maxEvents = 50   // of a name, and of all names together
+	maxEvents = 50   // of a name, and bursts of all names together
 	maxPasts  = 1000 // names with events
 	maxGaps   = 20
 
@@ -54,7 +54,7 @@ type history struct {
 	complete  bool                     // the last listing had all names
 	pasts     map[string]*list.Element // of *past, by name
 	order     *list.List               // of the pasts, the last changed first
-	recent    []event                  // the newest last
+	recent    []burst                  // the newest last
 	processes map[int]string           // of the servers, as they were known last
 }
 
@@ -237,7 +237,7 @@ func (h *history) add(now time.Time, name string, e event) {
 		return
 	}
 	e.At, e.Name = now, name
-	h.recent = newest(append(h.recent, e), maxEvents)
+	h.note(e)
 	entry := h.pasts[name]
 	if entry == nil {
 		entry = h.order.PushFront(&past{name: name})

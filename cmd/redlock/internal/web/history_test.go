@@ -3,6 +3,8 @@ package web_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -191,4 +193,53 @@ func TestHistory_SaysAmongTheChangesWhenNobodyWatched(t *testing.T) {
 		require.Regexp(t, `(?s)changed hands.*not watched from .* to .*taken`, changes)
 		require.NotContains(t, changes, "watched from here on")
 	})
+}
+
+// The danger: what a job has done is pushed out by hundreds of locks that are taken at once.
+func TestHistory_HasOneLineForManyEqualChanges(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *listings) {
+		changes := func(page string) (lines []string) {
+			_, page, _ = strings.Cut(page, `<ol class="changes">`)
+			page, _, _ = strings.Cut(page, "</ol>")
+			for _, line := range strings.Split(page, "</li>") {
+				line = regexp.MustCompile(`\d\d:\d\d:\d\d`).ReplaceAllString(tags.ReplaceAllString(line, " "), "")
+				lines = append(lines, strings.Join(strings.Fields(line), " "))
+			}
+			return lines[:len(lines)-1]
+		}
+		orders := func(n int) (locks []survey.Lock) {
+			for i := range n {
+				locks = append(locks, held(fmt.Sprintf("orders/%04d", i+1), fmt.Sprintf("t%d", i), time.Hour))
+			}
+			return locks
+		}
+		l.hold()
+		l.hold(held("nightly", "job", time.Hour))
+		few := orders(3)
+		require.Equal(t,
+			[]string{"○ nightly freed was job", "● orders/0003 taken t2", "● orders/0002 taken t1", "● orders/0001 taken t0", "● nightly taken job"},
+			changes(l.hold(few...)), "few have a line each")
+		page := l.hold(orders(500)...)
+		require.Equal(t,
+			[]string{"● orders/… taken 500 times since , last orders/0500 t499", "○ nightly freed was job", "● nightly taken job"}, changes(page))
+		require.Contains(t, page, `href="/?q=orders%2F"`)
+		l.hold()
+		require.Regexp(t, `^○ orders/… freed 500 times since , last orders/0\d+ was t\d+$`, changes(l.hold())[0])
+		<-time.After(time.Minute)
+		require.Equal(t, "● orders/0001 taken t0", changes(l.hold(orders(1)...))[0], "a minute later")
+		for range 5 {
+			l.hold()
+			page = l.hold(held("nightly", "job", time.Hour))
+		}
+		require.Equal(t, "● nightly taken 5 times since , last job", changes(page)[0], "one name")
+	})
+}
+
+func TestSeries_IsWhatANameHasBeforeItsFirstNumber(t *testing.T) {
+	for name, want := range map[string]string{
+		"orders/4711": "orders/", "job17": "job", "tenants/acme/reindex": "tenants/acme/reindex", "user/f47ac10b": "user/", "db-3/backup": "db-",
+		"4711": "", "größe-1": "größe-", "": "",
+	} {
+		require.Equal(t, want, web.Series(name), name)
+	}
 }
