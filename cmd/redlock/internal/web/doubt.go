@@ -1,11 +1,13 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // claimant returns what the holder of the token calls itself, or the token.
@@ -51,6 +53,23 @@ func (v *lockView) suspect(l *survey.Lock, snap *snapshot) {
 	default:
 		v.Away = fmt.Sprintf("%d do not answer", away)
 	}
+}
+
+// same reports whether who may hold a lock of which too little is known is the holder that was known last.
+func (s *sight) same(l *survey.Lock, of *survey.Listing) bool {
+	if l.Verdict != redlock.VerdictUnknown || s.token == "" || s.without > 0 {
+		return false
+	}
+	all := of.Claims(l)
+	switch {
+	case len(l.Others) > 0:
+		return len(all) == 0 && s.token == display.Nouns(l.Kind)
+	case len(all) != 1:
+		return false
+	case display.Several(all[0].Kind):
+		return s.token == display.Nouns(all[0].Kind)
+	}
+	return s.token == cmp.Or(all[0].Token, tokenText("", maxToken))
 }
 
 // obstacle returns why a lock cannot be freed, "" if it can: some nodes answer, of which some have data of another program. A

@@ -166,6 +166,11 @@ func TestHistory_SaysSinceWhenALockIsHeldAtLeast(t *testing.T) {
 		"it was known before":              {[]string{".....", "aaaaa", "..a--", "aaaaa"}, "^(9|1[0-3]) s$"},
 		"too few answered before":          {[]string{".....", "---..", "aaaaa"}, "^≥ [1-4] s$"},
 		"too few answered meanwhile":       {[]string{".....", "aaaaa", "---..", "aaaaa"}, "^(9|1[0-3]) s$"},
+		"too few answer":                   {[]string{".....", "aaaaa", "aa---", "aa---"}, "^≥ [1-4] s$"},
+		"it is unknown":                    {[]string{".....", "aaaaa", "..a--"}, "^≥ [1-4] s$"},
+		"it is unknown who of two":         {[]string{".....", "aaaaa", "ab~~~"}, "^not known$"},
+		"it is unknown, and another":       {[]string{".....", "aaaaa", "..b--"}, "^not known$"},
+		"it was never known":               {[]string{"..a--"}, "^not known$"},
 	} {
 		t.Run(about, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

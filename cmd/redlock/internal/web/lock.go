@@ -28,7 +28,7 @@ type lockView struct {
 	Away        string // what is known of these nodes
 	Fence       uint64
 	Held        string // for how long it was seen so; "" if it was not
-	AtLeast     bool   // it may have been held before
+	AtLeast     bool   // it may have been held before, or longer than it was known
 	Left        string
 	Share       int // of the longest TTL of this holder that is left, in percent
 	On, Of      int
@@ -87,13 +87,20 @@ func (s *scene) lock(l *survey.Lock) lockView {
 	v.Waiting = l.WaitWord()
 	v.Kept, v.Keeping = l.KeptWord(), keeping(l)
 	sight := s.past.last[l.Name]
-	if sight == nil || !l.Held() {
+	switch {
+	case sight == nil:
+		return v
+	case sight.same(l, s.snap.Listing):
+		v.Held, _ = heldFor(sighting{sight.since, true}, sight.at)
+		v.AtLeast = true
+		return v
+	case !l.Held():
 		return v
 	}
 	if sight.longest > 0 && l.TTL != redlock.NoLimit {
 		v.Share = int(100 * max(0, l.TTL-s.age) / sight.longest)
 	}
-	v.Held, v.AtLeast = s.heldFor(sighting{sight.since, sight.atLeast})
+	v.Held, v.AtLeast = heldFor(sighting{sight.since, sight.atLeast}, s.past.lastAt)
 	return v
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 const (
@@ -32,9 +33,10 @@ type row struct {
 	past *sight // nil if there is none
 }
 
-// heldSince returns from when on the lock was seen to be held as it is.
+// heldSince returns from when on the lock was seen to be held as it is, or as it was known last if it is not known now.
 func (r row) heldSince() time.Time {
-	if r.past == nil || !r.Held() {
+	unknown := r.Verdict == redlock.VerdictUnknown && r.past != nil && r.past.token != "" && r.past.without == 0
+	if r.past == nil || !r.Held() && !unknown {
 		return time.Unix(1<<40, 0) // later than all others
 	}
 	return r.past.since

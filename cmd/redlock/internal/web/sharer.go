@@ -123,7 +123,8 @@ func (s *scene) sharers(l *survey.Lock) (all shared) {
 		}
 		if sight := s.past.last[l.Name]; sight != nil {
 			if seen, found := sight.sharers[sharerKey{h.Token, h.Slot}]; found {
-				v.Held, v.AtLeast = s.heldFor(seen)
+				v.Held, v.AtLeast = heldFor(seen, s.past.lastAt)
+				v.AtLeast = v.AtLeast || v.State == stateUnknown
 			}
 		}
 		all.Sharers = append(all.Sharers, v)
@@ -139,9 +140,9 @@ func shortOf(most, need int) string {
 	return stateUnknown
 }
 
-// heldFor returns for how long a holder was seen, "" if that is not worth saying.
-func (s *scene) heldFor(seen sighting) (held string, atLeast bool) {
-	long := s.past.lastAt.Sub(seen.since)
+// heldFor returns for how long a holder was seen until a time, "" if that is not worth saying.
+func heldFor(seen sighting, until time.Time) (held string, atLeast bool) {
+	long := until.Sub(seen.since)
 	if long < time.Second && seen.atLeast {
 		return "", false
 	}
