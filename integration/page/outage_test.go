@@ -127,7 +127,7 @@ func TestPage_EndsOneReader(t *testing.T) {
 		readers = append(readers, take(t, program(t, servers), "report", fmt.Sprintf("reader-%d", i+1), redlock.Shared()))
 	}
 	waits(t, servers, "report")
-	b.see("#locks tbody tr", `3 readers: reader-1, reader-2, \+1\s+1 waits`)
+	b.see("#locks tbody tr", `3 readers: reader-1, reader-2\s+\+1\s+1 waits`)
 	b.fits(390)
 	b.press("#locks tbody a")
 	b.see("#lock .sharers tbody", `(?s)reader-1.*5 of 5.*reader-2.*5 of 5.*reader-3.*5 of 5`)

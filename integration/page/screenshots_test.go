@@ -109,6 +109,7 @@ func TestPage_ScreenshotsOfAnOutage(t *testing.T) {
 		take(t, alice, name, holder)
 	}
 	b.see("#locks", "(?s)backup.*report.*4711")
+	b.see("#locks td.held", `[2-9] s`)
 	b.see("#doctor", `checks at`)
 	for _, server := range servers[2:] {
 		server.Freeze()

@@ -19,7 +19,8 @@ type lockView struct {
 	Query       template.URL // has the name
 	State, Text string
 	Who, Token  string
-	Names       string // of the first sharers
+	Names       string // of the first sharers, and how many more there are
+	Calls, More string // the same for a row, which has no room for long names
 	Waiting     string // how many processes do
 	Kept        string // for how many of its holders no process listens
 	Keeping     string // the same in a sentence, on the page about it

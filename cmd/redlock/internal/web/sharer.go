@@ -19,8 +19,9 @@ import (
 const (
 	// maxSharers is how many sharers of a lock a page shows.
 	maxSharers = 256
-	// maxNames is how many of them a row names.
+	// maxNames is how many of them a row names, each with at most maxCall characters.
 	maxNames = 2
+	maxCall  = 36
 	// maxSightings is how many sharers of all locks are remembered from one listing to the next.
 	maxSightings = 20_000
 )
@@ -65,16 +66,18 @@ func called(h redlock.Holder) string {
 	return tokenText(string(h.Token), maxToken)
 }
 
-// named returns what the first ones call themselves, and how many more there are.
-func named(of []survey.Holder) string {
-	var names []string
+// named returns what the first ones call themselves, whole and for a row, and how many more there are, "" for none.
+func named(of []survey.Holder) (names, calls, more string) {
+	var whole, cut []string
 	for _, h := range of[:min(len(of), maxNames)] {
-		names = append(names, called(h.Holder))
+		name := called(h.Holder)
+		whole, cut = append(whole, name), append(cut, display.Clipped(name, maxCall))
 	}
-	if more := len(of) - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("+%d", more))
+	if n := len(of) - len(whole); n > 0 {
+		more = fmt.Sprintf("+%d", n)
+		whole = append(whole, more)
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(whole, ", "), strings.Join(cut, ", "), more
 }
 
 // share says who shares a lock.
@@ -83,7 +86,8 @@ func (v *lockView) share(l *survey.Lock, of []survey.Holder) {
 		v.Who = display.Nouns(l.Kind) // too few nodes have shown who they are
 		return
 	}
-	v.Who, v.Names = display.Sharers(len(of), l.More, l.Kind), named(of)
+	v.Who = display.Sharers(len(of), l.More, l.Kind)
+	v.Names, v.Calls, v.More = named(of)
 }
 
 // sharer shows one sharer of a lock.

@@ -1,0 +1,79 @@
+package page_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// clipped is the expression for the texts that match a selector and do not fit in their boxes.
+func clipped(selector string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll(%q)]
+		.filter((e) => e.scrollHeight > e.clientHeight + 1 || e.scrollWidth > e.clientWidth + 1).map((e) => e.innerText)`, selector)
+}
+
+// The danger: beside the buttons is so little room that one does not see who holds a lock, and how many do.
+func TestPage_ShowsWhoHoldsALockBesideTheButtons(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	s, b := serve(t, servers, "127.0.0.1:0", "--allow-unlock"), browse(t)
+	text := func(pid int) string {
+		return fmt.Sprintf("backup-7d9f8b pid %d: pg_dump, started 2026-01-02T03:04:05Z", pid)
+	}
+	take(t, program(t, servers), "nightly/backup", text(21410))
+	for i := range 4 {
+		take(t, program(t, servers), "exports", text(21411+i)+", one of 4 slots", redlock.Slots(4))
+	}
+	b.open(s.url)
+	b.see("#locks tbody", `(?s)exports\s+4 slots: backup-7d9f8b pid 21411: pg_dump, .*backup-7d9f8b pid 21412: pg_dump, .*\+2.*Unlock.*nightly/backup.*Z`)
+	for _, width := range []int64{1280, 390} {
+		b.do(chromedp.EmulateViewport(width, 900))
+		require.Empty(t, value[[]string](b, clipped("#locks tbody .who .cut")), width)
+		require.Empty(t, value[[]string](b, clipped("#locks tbody .who")), width)
+	}
+	b.fits(390)
+	title := value[string](b, `document.querySelector("#locks tbody .who .cut").title`)
+	require.Contains(t, title, text(21411)+", one of 4 slots, "+text(21412)+", one of 4 slots, +2")
+}
+
+func TestPage_BreaksNoAddressInAnOutage(t *testing.T) {
+	servers := testredis.Real(t, 5)
+	s, b := serve(t, servers, "127.0.0.1:0"), browse(t)
+	take(t, program(t, servers), "orders/4711", strings.Repeat("a text ", 28))
+	for _, server := range servers[2:] {
+		server.Stop()
+	}
+	b.open(s.url + "lock?name=orders/4711")
+	b.see("#lock .holdings", `(?s)(the holder|a token).*not known: .*refused`)
+	broken := `[...document.querySelectorAll(".holdings td:nth-child(-n+2)")].flatMap((cell) => {
+		const all = [], walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+		for (let node; node = walk.nextNode();) {
+			for (const { 0: word, index } of node.data.matchAll(/[\w.:]+/g)) {
+				const range = document.createRange();
+				range.setStart(node, index);
+				range.setEnd(node, index + word.length);
+				if (range.getClientRects().length > 1) all.push(word);
+			}
+		}
+		return all;
+	})`
+	for _, width := range []int64{1280, 900, 780, 390} {
+		b.do(chromedp.EmulateViewport(width, 900))
+		require.Empty(t, value[[]string](b, broken), width)
+	}
+	// An error of a connection that was open names both ends. The page that follows has the true one again.
+	const both = `document.querySelector(".holdings tbody tr:last-child .mark").nextSibling.data = " not known: read tcp 10.0.0.9:51234->10.0.0.1:6379: i/o timeout", `
+	b.do(chromedp.EmulateViewport(1280, 900))
+	require.Empty(t, value[[]string](b, both+broken))
+	for _, width := range []int{390, 780, 1280} {
+		b.fits(width)
+	}
+	for _, server := range servers[2:] {
+		server.Start()
+	}
+}
