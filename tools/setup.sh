@@ -4,6 +4,7 @@
 #   setup.sh             installs what is missing, or prints the line that does. It prints nothing if nothing is missing.
 #   setup.sh left-out    prints what make test leaves out here, a line for each. With CI=true it fails if there is a line.
 #   setup.sh has NAME    succeeds if the thing of that name is there.
+#   setup.sh list        prints the list.
 #
 # The bash 3.2 of macOS can run it.
 set -euo pipefail
@@ -133,5 +134,6 @@ case ${1:-} in
         echo "$lines"
         ;;
     has) has "$2" ;;
-    *) die "usage: ${0##*/} [left-out | has NAME]" ;;
+    list) list ;;
+    *) die "usage: ${0##*/} [left-out | has NAME | list]" ;;
 esac
