@@ -31,7 +31,7 @@ type benchCmd struct {
 	WarmUp   time.Duration `default:"1s" group:"Load" help:"How long to run before the measurement."`
 	TTL      time.Duration `default:"10s" group:"Load" help:"TTL of a lock, from 100ms to 1m."`
 	Timeout  time.Duration `default:"300ms" group:"Load" help:"How long one node may take; at most --ttl/4."`
-	Fencing  bool          `group:"Load" help:"Take locks with fencing tokens."`
+	Fencing  bool          `group:"Load" help:"Take locks with fencing tokens, whose counters stay a minute longer than the TTL."`
 	Prefix   string        `default:"redlock-bench:" group:"Load" help:"What the keys begin with; a random part follows."`
 
 	Freeze  int           `placeholder:"K" group:"Faults, for nodes that the bench starts" help:"Freeze K nodes after the warm-up (SIGSTOP)."`
