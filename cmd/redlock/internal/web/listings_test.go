@@ -133,9 +133,11 @@ func inBubble(t *testing.T, test func(t *testing.T, l *listings)) {
 	synctest.Test(t, func(t *testing.T) { test(t, overListings(t, nil)) })
 }
 
-// hold sets what the nodes hold, looks at the page while that is found out, and returns the page.
+// hold sets what the nodes hold, looks at the page while that is found out, and returns the page. What the page asks at this very
+// moment has the answers of before.
 func (l *listings) hold(locks ...survey.Lock) (page string) {
 	l.t.Helper()
+	synctest.Wait()
 	l.mu.Lock()
 	l.locks = locks
 	l.mu.Unlock()
@@ -146,8 +148,9 @@ func (l *listings) hold(locks ...survey.Lock) (page string) {
 	return page
 }
 
-// answer sets how many nodes answer.
+// answer sets how many nodes answer, from the next time on.
 func (l *listings) answer(nodes int) {
+	synctest.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answered = nodes
