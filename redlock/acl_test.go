@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	slots "github.com/quorumlock/quorumlock/internal/cluster"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -23,12 +24,7 @@ import (
 // aclLines returns the rules of each ACL SETUSER line that docs/operations.md shows.
 func aclLines(tb testing.TB) (lines [][]string) {
 	tb.Helper()
-	text := must(os.ReadFile("../docs/operations.md"))(tb)
-	for line := range strings.Lines(string(text)) {
-		if rules, is := strings.CutPrefix(strings.TrimSpace(line), "ACL SETUSER locker "); is {
-			lines = append(lines, strings.Fields(rules))
-		}
-	}
+	lines = testredis.LockerRules(tb, "..")
 	require.Len(tb, lines, 6, "the bare minimum, identities, waiting, fencing, what some URLs and options need, and what several share")
 	return lines
 }

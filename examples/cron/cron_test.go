@@ -72,12 +72,12 @@ func read(t *testing.T, path string) string {
 func (m machine) permit(t *testing.T, password string) {
 	t.Helper()
 	rules := strings.NewReplacer(">secret", ">"+password, "~lock:", "~cron:", "{lock:", "{cron:")
-	lines := regexp.MustCompile(`(?m)^ACL SETUSER locker (.*)$`).FindAllStringSubmatch(read(t, "../../docs/operations.md"), -1)
+	lines := testredis.LockerRules(t, "../..")
 	require.NotEmpty(t, lines)
 	for _, line := range lines {
-		for _, rule := range strings.Fields(rules.Replace(line[1])) {
+		for _, rule := range line {
 			for _, s := range m.servers {
-				_, err := s.Do("ACL", "SETUSER", "locker", rule)
+				_, err := s.Do("ACL", "SETUSER", "locker", rules.Replace(rule))
 				require.NoError(t, err, rule)
 			}
 		}

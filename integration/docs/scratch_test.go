@@ -85,10 +85,8 @@ func toAny(words []string) (list []any) {
 // lockerRules returns what follows ACL SETUSER in the lines of docs/operations.md.
 func lockerRules(t *testing.T) (lines [][]string) {
 	t.Helper()
-	for line := range strings.Lines(textOf(t, "docs/operations.md")) {
-		if rules, ok := strings.CutPrefix(strings.TrimSpace(line), "ACL SETUSER locker "); ok {
-			lines = append(lines, append([]string{"locker"}, strings.Fields(rules)...))
-		}
+	for _, rules := range testredis.LockerRules(t, root) {
+		lines = append(lines, append([]string{"locker"}, rules...))
 	}
 	require.NotEmpty(t, lines)
 	return lines

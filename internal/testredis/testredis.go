@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +121,22 @@ func Account[S Server](tb testing.TB, servers []S, name, password, keys string) 
 			}
 		}
 	}
+}
+
+// LockerRules returns what follows "ACL SETUSER locker" in each such line of docs/operations.md. The root is the folder of the
+// repository.
+func LockerRules(tb testing.TB, root string) (lines [][]string) {
+	tb.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rules, is := strings.CutPrefix(strings.TrimSpace(line), "ACL SETUSER locker "); is {
+			lines = append(lines, strings.Fields(rules))
+		}
+	}
+	return lines
 }
 
 // Info returns a field of a section of INFO; "" if it is not there.

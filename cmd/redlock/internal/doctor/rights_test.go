@@ -17,13 +17,7 @@ import (
 // documentedRules returns the rules of each ACL SETUSER line in docs/operations.md.
 func documentedRules(t testing.TB) (lines [][]string) {
 	t.Helper()
-	text, err := os.ReadFile("../../../../docs/operations.md")
-	require.NoError(t, err)
-	for line := range strings.Lines(string(text)) {
-		if rules, is := strings.CutPrefix(strings.TrimSpace(line), "ACL SETUSER locker "); is {
-			lines = append(lines, strings.Fields(rules))
-		}
-	}
+	lines = testredis.LockerRules(t, "../../../..")
 	require.Len(t, lines, 6)
 	return lines
 }
