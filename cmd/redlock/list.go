@@ -214,9 +214,6 @@ func (c *listCmd) cells(l survey.Lock, listing *survey.Listing) []string {
 
 // claimants says who may hold a lock: each that a majority may have, or of more than two, how many. With --full it shows all tokens.
 func (c *listCmd) claimants(claims []survey.Claim) string {
-	if len(claims) > 2 && !c.Full {
-		return fmt.Sprintf("one of %d", len(claims))
-	}
 	var all []string
 	for _, claim := range claims {
 		metadata := display.Text(token.Metadata(claim.Token))
@@ -229,7 +226,10 @@ func (c *listCmd) claimants(claims []survey.Claim) string {
 			all = append(all, tokenText(claim.Token, c.Full))
 		}
 	}
-	return strings.Join(all, " or ")
+	if c.Full {
+		return strings.Join(all, " or ")
+	}
+	return display.Either(all)
 }
 
 // sharers says who shares a lock, or may: how many there are, the one that ends first, and how many more. With --full it shows all tokens.

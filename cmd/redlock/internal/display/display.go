@@ -74,6 +74,14 @@ func Nodes(of *redlock.QuorumError) string {
 	return lines.String()
 }
 
+// Either says which of several have something: the name of one or two, or how many there are.
+func Either(names []string) string {
+	if len(names) > 2 {
+		return fmt.Sprintf("one of %d", len(names))
+	}
+	return strings.Join(names, " or ")
+}
+
 // Counted is a number and the noun that it counts.
 func Counted(n int, noun string) string {
 	if n != 1 {

@@ -115,7 +115,12 @@ func (o *Options) makes(name string) bool { return len(o.Only) == 0 || slices.Co
 func (o *Options) durable(f *facts) bool { return Durable(o.Durable, f.addr) }
 
 // guarded reports whether the restart guard of the programs is for a node.
-func (o *Options) guarded(f *facts) bool { return o.RestartGuard > 0 && !o.durable(f) }
+func (o *Options) guarded(f *facts) bool { return Guarded(o.RestartGuard, o.Durable, f.addr) }
+
+// Guarded reports whether a restart guard is for a node: nodes that are declared durable need none.
+func Guarded(guard time.Duration, durable []string, addr string) bool {
+	return guard > 0 && !Durable(durable, addr)
+}
 
 // Durable reports whether a node is among those that are declared durable, as in Options.Durable.
 func Durable(declared []string, addr string) bool {

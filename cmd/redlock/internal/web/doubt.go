@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
@@ -32,13 +31,15 @@ func (v *lockView) suspect(l *survey.Lock, snap *snapshot) {
 	case len(sharers) > 0:
 		v.share(l, sharers)
 		v.Perhaps = true
-	case len(all) == 0:
-	case len(all) == 1:
-		v.Who, v.On, v.Perhaps = claimant(all[0]), all[0].On, true
-	case len(all) == 2:
-		v.Who, v.Perhaps = claimant(all[0])+" or "+claimant(all[1]), true
-	default:
-		v.Who, v.Perhaps = fmt.Sprintf("one of %d", len(all)), true
+	case len(all) > 0:
+		var names []string
+		for _, c := range all {
+			names = append(names, claimant(c))
+		}
+		v.Who, v.Perhaps = display.Either(names), true
+		if len(all) == 1 {
+			v.On = all[0].On
+		}
 	}
 	known := snap.answering() > nodes-away // but have not listed all, such as not in time
 	switch {
@@ -61,15 +62,10 @@ func (s *sight) same(l *survey.Lock, of *survey.Listing) bool {
 		return false
 	}
 	all := of.Claims(l)
-	switch {
-	case len(l.Others) > 0:
-		return len(all) == 0 && s.token == display.Nouns(l.Kind)
-	case len(all) != 1:
-		return false
-	case display.Several(all[0].Kind):
-		return s.token == display.Nouns(all[0].Kind)
+	if len(l.Others) > 0 {
+		return len(all) == 0 && s.token == identity(l.Kind, "")
 	}
-	return s.token == cmp.Or(all[0].Token, tokenText("", maxToken))
+	return len(all) == 1 && s.token == identity(all[0].Kind, all[0].Token)
 }
 
 // obstacle returns why a lock cannot be freed, "" if it can: some nodes answer, of which some have data of another program. A

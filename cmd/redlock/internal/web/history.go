@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"container/list"
 	"slices"
 	"time"
@@ -183,19 +184,13 @@ func (s *sight) compare(now time.Time, lock *survey.Lock) (e event) {
 	}
 	doubted := s.doubted
 	s.ttl, s.at, s.doubted = lock.TTL, now, false
-	held := lock.Token
-	switch {
-	case lock.Empty:
-		held = tokenText("", maxToken)
-	case lock.Held() && display.Several(lock.Kind):
-		held = display.Nouns(lock.Kind) // whoever they are
-	}
 	if !lock.Held() {
 		if s.without++; s.without == splitAfter {
 			e = event{What: split, Token: s.token, Metadata: s.metadata}
 		}
 		return e
 	}
+	held := identity(lock.Kind, lock.Token)
 	switch {
 	case doubted: // it may have been held before
 	case s.token == "":
@@ -214,6 +209,14 @@ func (s *sight) compare(now time.Time, lock *survey.Lock) (e event) {
 	}
 	s.token, s.metadata, s.without = held, lock.Metadata, 0
 	return e
+}
+
+// identity returns what tells a holder from the next one: the token, or for sharers, which come and go, what they are called.
+func identity(kind redlock.Kind, token string) string {
+	if display.Several(kind) {
+		return display.Nouns(kind)
+	}
+	return cmp.Or(token, tokenText("", maxToken))
 }
 
 // over returns what has happened to a lock that not one of the nodes holds that have answered, which are a majority. Watched

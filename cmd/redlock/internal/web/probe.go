@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
@@ -46,7 +47,8 @@ type probe struct {
 
 func newProbe(config *Config, server *node.Server) *probe {
 	return &probe{
-		server: server, timeout: config.Timeout, prefix: config.Prefix, guarded: config.guarded(server.Address),
+		server: server, timeout: config.Timeout, prefix: config.Prefix,
+		guarded: doctor.Guarded(config.RestartGuard, config.Durable, server.Address),
 	}
 }
 

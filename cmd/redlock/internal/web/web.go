@@ -48,11 +48,6 @@ type Config struct {
 	Host        string          // that the page is called by, beside localhost and the address of the connection
 }
 
-// guarded reports whether the restart guard is for a node.
-func (c *Config) guarded(addr string) bool {
-	return c.RestartGuard > 0 && !doctor.Durable(c.Durable, addr)
-}
-
 // Server serves the page.
 type Server struct {
 	Config
