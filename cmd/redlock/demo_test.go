@@ -167,7 +167,7 @@ func TestDemo_FailsIfNodesAreDownFromTheStart(t *testing.T) {
 				named++
 			}
 		}
-		assert.Greater(t, named, test.nodes/2, "so many that the others are no majority: %s", failure)
+		assert.Greater(t, named, test.nodes/2, "a majority is named: %s", failure)
 		assert.Len(t, steps(out), 1+test.steps, out)
 		assert.NotContains(t, out, "✔")
 		nothingLeft(t, servers[test.down:])

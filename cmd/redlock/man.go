@@ -101,7 +101,7 @@ var manFiles = []struct{ path, text string }{
 have passwords: let only the users of redlock read it.`},
 	{"DIR of --metrics-dir", `Has a file redlock_NAME_HASH.prom for each job, and redlock_doctor_HASH.prom for the nodes, for the textfile
 collector of node_exporter.`},
-	{"/usr/share/doc/redlock/examples/cron", `A crontab, a systemd service with a timer, a configuration, and those of Prometheus and Alertmanager.`},
+	{"/usr/share/doc/redlock/examples/cron", `A crontab, a systemd service with a timer, and configurations of redlock, Prometheus and Alertmanager.`},
 	{"redlock-web.service", `A systemd service for "redlock web", with the configuration /etc/redlock.json.`},
 }
 

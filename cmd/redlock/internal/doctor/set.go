@@ -73,7 +73,7 @@ func (x *examination) databases() []Finding {
 		"name the same database in all URLs of all programs, best none")
 }
 
-// restartGuards are where those who take locks have their restart guard.
+// restartGuards names the settings of the restart guard.
 const restartGuards = "pool.WithRestartGuard in all programs, and --restart-guard of redlock,"
 
 func (x *examination) restartGuard() (found []Finding) {

@@ -63,7 +63,7 @@ func median(counts []int) int {
 	return counts[(len(counts)-1)/2]
 }
 
-// Unheard says for whom no process listens, and why that may be: for so many of the holders of a lock of a kind.
+// Unheard says that no process listens for some holders of a lock, and why that may be.
 func Unheard(kept, holders int, kind redlock.Kind) string {
 	whom := "the holder"
 	if display.Several(kind) {

@@ -219,7 +219,7 @@ func identity(kind redlock.Kind, token string) string {
 	return cmp.Or(token, tokenText("", maxToken))
 }
 
-// over returns what has happened to a lock that not one of the nodes holds that have answered, which are a majority. Watched
+// over returns what has happened to a lock of which no node shows anything, while a majority answers. Watched
 // means that the last listing before had a verdict, and hidden that nodes with parts of the lock are away, or were restarted.
 func (s *sight) over(now time.Time, watched, hidden bool) event {
 	e := event{What: freed, Token: s.token, Metadata: s.metadata}

@@ -33,7 +33,7 @@ func parsePage(text string) (int, error) {
 	return int(n), nil
 }
 
-// turn returns where the page of a query is among so many locks, the last page if there are fewer, and which locks it has.
+// turn returns where the page of a query is among a number of locks, the last page if there are fewer, and which locks it has.
 func turn(q query, locks int) (p pager, from, to int) {
 	p = pager{Pages: max(1, (locks+perPage-1)/perPage)}
 	q.Page = min(q.Page, p.Pages)

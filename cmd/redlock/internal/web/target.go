@@ -90,7 +90,7 @@ func (t target) statement(part *redlock.LockState) (state, text string) {
 	return stateFree, "It is gone: it does not hold the lock."
 }
 
-// result says what is known after a removal from nodes, of which so many are known to be free of it.
+// result says what is known after a removal from nodes: on how many it is known to be gone.
 func (t target) result(part *redlock.LockState, free int) (state, text string) {
 	of := len(part.Nodes)
 	several := display.Several(kindIn(part))

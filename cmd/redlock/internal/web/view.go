@@ -23,7 +23,7 @@ type view struct {
 	Scale       string // what the height of their sparklines stands for
 	Locks       []lockView
 	Listed      bool   // the locks are known
-	Pager       pager  // where among those that the filter lets through
+	Pager       pager  // where among the locks that the filter shows
 	Matching    int    // locks that the filter lets through
 	Wrong       int    // of them; they come first
 	Total       int    // locks
