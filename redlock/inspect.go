@@ -12,7 +12,7 @@ import (
 )
 
 // Inspect asks every node who holds a lock, and for how much longer. It changes nothing. It waits for the node timeout
-// at most, and for shared locks and slots again for each 256 holders.
+// at most, longer for first connections, and again for each 256 readers or slots.
 //
 // The error is [ErrNoQuorum] in a [*QuorumError], with the LockState beside it, if fewer than a majority answered.
 // After [ErrInvalid], [ErrClosed] and ctx.Err() alone the LockState is nil.

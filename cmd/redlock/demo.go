@@ -79,9 +79,7 @@ func (c *demoCmd) Run(ctx context.Context, to streams) (err error) {
 	for _, n := range nodes {
 		s.show.addrs = append(s.show.addrs, n.Addr())
 	}
-	if err := closeAll(nodes); err != nil { // none was connected
-		return err
-	}
+	closeAll(nodes) // none was connected
 	if s.name == "" {
 		s.name = demoPrefix + strings.ToLower(rand.Text()[:8])
 	}

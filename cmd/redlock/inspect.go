@@ -30,7 +30,7 @@ type inspectCmd struct {
 }
 
 // Run shows who holds a lock.
-func (c *inspectCmd) Run(ctx context.Context, to streams) (err error) {
+func (c *inspectCmd) Run(ctx context.Context, to streams) error {
 	if err := c.watchFlags.check(); err != nil {
 		return err
 	}
@@ -46,13 +46,13 @@ func (c *inspectCmd) Run(ctx context.Context, to streams) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
+	defer cluster.Close()
 	return c.run(ctx, to, c.JSON, func(out, _ paper) error {
 		s, err := cluster.Inspect(ctx, c.Name)
 		if s == nil || ctx.Err() != nil {
 			return err
 		}
-		who, guarded := c.presence(ctx, servers, s), c.quarantines(ctx, servers, c.Timeout)
+		who, guarded := c.presence(ctx, servers, s), c.quarantines(ctx, servers, c.connect())
 		if c.JSON {
 			return errors.Join(display.JSON(out.w, inspectionOf(s, who, guarded, trips), ""), unanswered(err))
 		}

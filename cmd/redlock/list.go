@@ -55,7 +55,7 @@ func (c *listCmd) Run(ctx context.Context, to streams) error {
 func (c *listCmd) show(ctx context.Context, servers []*node.Server, out, errs paper) error {
 	listing, err := survey.List(ctx, servers, survey.Options{
 		Prefix: c.KeyPrefix, Pattern: c.Pattern, Limit: c.Limit,
-		Timeout: c.Timeout, Connect: max(c.Timeout, time.Second), NodeLimit: c.NodeLimit,
+		Timeout: c.Timeout, Connect: c.connect(), NodeLimit: c.NodeLimit,
 	})
 	if listing == nil {
 		return &exitError{exitUsage, err}
@@ -84,7 +84,7 @@ func (c *listCmd) show(ctx context.Context, servers []*node.Server, out, errs pa
 		}
 		return nil
 	}
-	guarded := c.quarantines(ctx, servers, c.Timeout)
+	guarded := c.quarantines(ctx, servers, c.connect())
 	if c.JSON {
 		return errors.Join(display.JSON(out.w, listOf(listing, guarded, shown, hidden), ""), err)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/fatih/color"
 
@@ -15,7 +14,7 @@ import (
 
 // presence asks who waits for a lock, and whether processes listen for its holders. Connecting may take a second, as for list.
 func (f *serverFlags) presence(ctx context.Context, servers []*node.Server, s *redlock.LockState) survey.Presence {
-	return survey.AskPresence(ctx, servers, f.KeyPrefix, s, max(f.Timeout, time.Second))
+	return survey.AskPresence(ctx, servers, f.KeyPrefix, s, f.connect())
 }
 
 // present says in sentences who waits for a lock, and that no process listens for its holders. It is empty if nobody waits and the

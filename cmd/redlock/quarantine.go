@@ -41,7 +41,7 @@ func (f *guardFlags) check(servers []*node.Server) error {
 // quarantines asks for how long the programs do not ask each node for locks. It asks nothing without a guard.
 func (f *guardFlags) quarantines(ctx context.Context, servers []*node.Server, timeout time.Duration) (all []quarantine) {
 	guarded := func(addr string) bool { return doctor.Guarded(f.RestartGuard, f.Durable, addr) }
-	for _, s := range survey.AskStamps(ctx, servers, guarded, max(timeout, time.Second)) {
+	for _, s := range survey.AskStamps(ctx, servers, guarded, timeout) {
 		q := quarantine{unread: s.StampErr}
 		switch {
 		case s.Nameless:

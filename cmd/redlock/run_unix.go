@@ -84,14 +84,14 @@ func (c *runCmd) job(events *supervise.Events) (*supervise.Job, error) {
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing())
 	}
-	cluster, err := c.open(c.guard(c.RestartGuard, max(c.TTL, c.AtLeast)), opts...)
+	cluster, err := c.open(append(c.guard(c.RestartGuard, max(c.TTL, c.AtLeast)), c.patient()), opts...)
 	if err != nil {
 		return nil, err
 	}
 	rules := c.rules()
 	job := &supervise.Job{
 		Rules: rules, Locker: cluster.Locker, Names: append([]string{c.Name}, c.Also...),
-		Close:    func() { _ = cluster.Close() }, // nothing depends on it now
+		Close:    cluster.Close,
 		Options:  []redlock.LockOption{redlock.Metadata(c.Metadata), redlock.Grace(rules.Grace())},
 		NonBlock: c.Nonblock || c.Wait != nil && *c.Wait == 0,
 		AtLeast:  c.AtLeast,

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
@@ -59,6 +60,14 @@ func (f *serverFlags) check() error {
 	return nil
 }
 
+// connect returns how long a command that looks or acts once waits for a node that it connects to.
+func (f *serverFlags) connect() time.Duration { return max(f.Timeout, time.Second) }
+
+// patient is the option of a command that stays: it waits as long as other programs for a node that it connects to.
+func (f *serverFlags) patient() pool.Option {
+	return pool.WithDialTimeout(client.ConnectTimeout(f.Timeout))
+}
+
 // pools opens the nodes. The caller closes them.
 func (f *serverFlags) pools(opts ...pool.Option) ([]*pool.Node, error) {
 	if err := f.check(); err != nil {
@@ -67,7 +76,7 @@ func (f *serverFlags) pools(opts ...pool.Option) ([]*pool.Node, error) {
 	if failsOver(f.Nodes) { // commands that acquire have a shorter guard among their options
 		opts = append([]pool.Option{anyGuard}, opts...)
 	}
-	opts = append(opts, pool.WithTimeout(f.Timeout), pool.WithDialTimeout(client.ConnectTimeout(f.Timeout)))
+	opts = append([]pool.Option{pool.WithTimeout(f.Timeout), pool.WithDialTimeout(f.connect())}, opts...)
 	if f.Password != "" || f.PasswordFile != "" {
 		if _, err := f.password(); err != nil {
 			return nil, err
@@ -148,13 +157,18 @@ type cluster struct {
 }
 
 // Close closes the Locker and the nodes.
-func (c *cluster) Close() error { return errors.Join(c.Locker.Close(), closeAll(c.nodes)) }
+func (c *cluster) Close() {
+	_ = c.Locker.Close() // always nil
+	closeAll(c.nodes)
+}
 
-func closeAll(nodes []*pool.Node) (err error) {
+// closeAll closes nodes side by side, because each waits for its timeout if its server hangs.
+func closeAll(nodes []*pool.Node) {
+	var closing sync.WaitGroup
 	for _, n := range nodes {
-		err = errors.Join(err, n.Close())
+		closing.Go(func() { _ = n.Close() }) // always nil
 	}
-	return err
+	closing.Wait()
 }
 
 // use does something with a Locker over the nodes.
@@ -163,7 +177,8 @@ func (f *serverFlags) use(do func(*cluster) error, poolOpts []pool.Option, opts 
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(c), c.Close())
+	defer c.Close()
+	return do(c)
 }
 
 // silent keeps the Lockers of the tool from logging: the tool itself says what happens.
@@ -180,7 +195,8 @@ func (f *serverFlags) open(poolOpts []pool.Option, opts ...redlock.Option) (*clu
 	}
 	locker, err := redlock.New(nodes, append(opts, silent)...)
 	if err != nil {
-		return nil, errors.Join(&exitError{exitUsage, errors.New(display.Error(err))}, closeAll(nodes))
+		closeAll(nodes)
+		return nil, &exitError{exitUsage, errors.New(display.Error(err))}
 	}
 	return &cluster{locker, nodes}, nil
 }
@@ -191,7 +207,8 @@ func (f *serverFlags) servers() ([]*node.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return serversOf(nodes), closeAll(nodes) // none was connected
+	closeAll(nodes) // none was connected
+	return serversOf(nodes), nil
 }
 
 // serversOf returns the servers of nodes.

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/web"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -41,11 +42,11 @@ func (c *webCmd) Run(ctx context.Context, to streams) (err error) {
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing())
 	}
-	cluster, err := c.open(nil, opts...)
+	cluster, err := c.open([]pool.Option{c.patient()}, opts...)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
+	defer cluster.Close()
 	servers := serversOf(cluster.nodes)
 	if err := c.programFlags.check(servers); err != nil {
 		return &exitError{exitUsage, err}

@@ -117,9 +117,12 @@ func (h *holder) run() Report {
 	return h.release()
 }
 
-// sayTwins says which nodes are the same server as another. It takes as long as a node may take to answer.
+// sayTwins says which nodes are the same server as another. A node that hangs has a second, because a command that ends before
+// that waits for this.
 func (h *holder) sayTwins() {
-	state, _ := h.Locker.Inspect(context.Background(), h.Names[0])
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	state, _ := h.Locker.Inspect(ctx, h.Names[0])
 	if state == nil {
 		return
 	}
