@@ -40,6 +40,8 @@ func main() {
 // gate runs the jobs and reports whether nothing but bad luck failed.
 func gate(ctx context.Context, out io.Writer, jobs []job, side int) bool {
 	begin := time.Now()
+	compile(ctx, jobs)
+	fmt.Fprintf(out, "compiled in %.0f s\n", time.Since(begin).Seconds())
 	var v verdict
 	runAll(ctx, jobs, side, func(r result) {
 		fmt.Fprint(out, r.text())

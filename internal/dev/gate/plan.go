@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -41,6 +42,7 @@ var oneChance = []string{
 type job struct {
 	Dir        string
 	ImportPath string
+	Module     struct{ Dir string }
 	timeout    time.Duration
 	race       bool   // with the race detector
 	only       string // the one test to run; empty: all
@@ -48,10 +50,12 @@ type job struct {
 
 func (j job) name() string { return strings.TrimPrefix(j.ImportPath, root) }
 
+func (j job) withRace() bool { return j.race && !slices.Contains(withoutRace, j.name()) }
+
 // args returns the arguments of the go command. The linters have vetted everything.
 func (j job) args() []string {
 	args := []string{"-C", j.Dir, "test", "-json", "-count=1", "-vet=off", "-timeout=" + j.timeout.String()}
-	if j.race && !slices.Contains(withoutRace, j.name()) {
+	if j.withRace() {
 		args = append(args, "-race")
 	}
 	switch {
@@ -72,7 +76,7 @@ func (j job) hasOneChance(test string) bool {
 // plan returns all packages that have tests, the slowest first.
 func plan(ctx context.Context, modules []string, race bool, timeout time.Duration) (jobs []job, err error) {
 	for _, module := range modules {
-		cmd := exec.CommandContext(ctx, "go", "-C", module, "list", "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles", "./...")
+		cmd := exec.CommandContext(ctx, "go", "-C", module, "list", "-json=Dir,ImportPath,Module,TestGoFiles,XTestGoFiles", "./...")
 		list, err := cmd.Output()
 		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 			return nil, fmt.Errorf("%s: %w\n%s", cmd, err, exit.Stderr)
@@ -104,6 +108,20 @@ func plan(ctx context.Context, modules []string, race bool, timeout time.Duratio
 	}
 	slices.SortStableFunc(jobs, func(a, b job) int { return rank(a) - rank(b) })
 	return jobs, nil
+}
+
+// compile compiles what the jobs need, once. Several go commands that start side by side would compile the same packages.
+// A package that does not build is told of by its test.
+func compile(ctx context.Context, jobs []job) {
+	wanted := map[[2]string][]string{} // packages, by module and -race
+	for _, j := range jobs {
+		as := [2]string{j.Module.Dir, "-race=" + strconv.FormatBool(j.withRace())}
+		wanted[as] = append(wanted[as], j.ImportPath)
+	}
+	for as, packages := range wanted {
+		args := []string{"-C", as[0], "list", "-export", "-deps", "-test", as[1]}
+		_ = exec.CommandContext(ctx, "go", append(args, packages...)...).Run()
+	}
 }
 
 // inBubble reports whether the test calls synctest.Test, so that time is virtual.

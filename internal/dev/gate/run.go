@@ -19,7 +19,8 @@ type result struct {
 	job
 	ok      bool
 	took    time.Duration
-	passed  int // tests, without their subtests
+	cpu     time.Duration // of the compiler too
+	passed  int           // tests, without their subtests
 	skipped []string
 	failed  []failure
 	broken  string   // what chance cannot do, if it did; empty: nothing
@@ -61,6 +62,7 @@ func run(ctx context.Context, j job) result {
 	cmd := exec.CommandContext(ctx, "go", j.args()...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // tests that started containers remove them
 	cmd.WaitDelay = time.Minute
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // otherwise each process with the race detector sleeps for a second at its end
 	r := result{job: j, ok: true}
 	output, err := cmd.StdoutPipe()
 	cmd.Stderr = cmd.Stdout
@@ -75,6 +77,9 @@ func run(ctx context.Context, j job) result {
 		r.ok, r.broken = false, "go test: "+err.Error()
 	}
 	r.took = time.Since(begin)
+	if state := cmd.ProcessState; state != nil {
+		r.cpu = state.UserTime() + state.SystemTime()
+	}
 	return r
 }
 
@@ -155,13 +160,14 @@ func whatBroke(line string) string {
 
 // text returns what is printed when the job has ended.
 func (r result) text() string {
+	times := fmt.Sprintf("%s\t%.1fs\tcpu %.1fs\n", r.ImportPath, r.took.Seconds(), r.cpu.Seconds())
 	if r.ok {
-		return fmt.Sprintf("ok  \t%s\t%.1fs\n", r.ImportPath, r.took.Seconds())
+		return "ok  \t" + times
 	}
 	var text strings.Builder
 	for _, f := range r.failed {
 		fmt.Fprint(&text, strings.Join(f.output, ""))
 	}
-	fmt.Fprintf(&text, "%sFAIL\t%s\t%.1fs\n", strings.Join(r.output, ""), r.ImportPath, r.took.Seconds())
+	fmt.Fprintf(&text, "%sFAIL\t%s", strings.Join(r.output, ""), times)
 	return text.String()
 }
