@@ -81,6 +81,7 @@ func TestCompletion_OffersNamesOfLocksThatNoShellRuns(t *testing.T) {
 		"fish": {[]string{"--private"}, "redlock completion fish | source; echo rea''dy\r"},
 	} {
 		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
 			y := newTypist(t, servers, shell, start.flags...)
 			y.press(start.setup)
 			y.expect("ready")
