@@ -334,10 +334,13 @@ func TestTryLock_ForgetsKeysWithoutATTLIfThereAreVeryMany(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 1)
 	locker := c.locker(prefixed, redlock.WithHeal(long))
+	var all []any // keys and values
 	for i := range 10_000 {
-		name := fmt.Sprint("name-", i)
-		c.do(0, "SET", "app:"+name, "somebody")
-		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), name)), nodeerr.ErrNoExpiry)
+		all = append(all, fmt.Sprint("app:name-", i), "somebody")
+	}
+	c.do(0, "MSET", all...)
+	for i := range 10_000 {
+		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), fmt.Sprint("name-", i))), nodeerr.ErrNoExpiry)
 	}
 	remembered := 0
 	for i := range 10_000 {

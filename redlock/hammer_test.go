@@ -23,62 +23,60 @@ import (
 func TestLock_MethodsMayBeCalledByManyAtOnce(t *testing.T) {
 	onBothAlone(t, 5, func(t *testing.T, c *cluster) {
 		locker := c.locker()
-		for range 3 {
-			lock := take(t, locker, "name", redlock.TTL(time.Minute))
-			var all sync.WaitGroup
-			call := func(method func()) {
-				for range 2 {
-					all.Go(func() {
-						for lock.Err() == nil {
-							method()
-						}
+		lock := take(t, locker, "name", redlock.TTL(time.Minute))
+		var all sync.WaitGroup
+		call := func(method func()) {
+			for range 2 {
+				all.Go(func() {
+					for lock.Err() == nil {
 						method()
-					})
-				}
+					}
+					method()
+				})
 			}
-			call(func() { isOver(lock.Done()) })
-			call(func() {
-				if left := lock.Remaining(); left > 0 && lock.ValidUntil().IsZero() {
-					t.Error("no deadline")
-				}
-			})
-			call(func() {
-				ctx := contextOf(t, lock)
-				if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, redlock.ErrReleased) {
-					t.Error(cause)
-				}
-			})
-			extends := make(chan struct{}, 1000)
-			call(func() {
-				err := lock.Extend(t.Context(), time.Duration(1+rand.IntN(5))*time.Minute)
-				if err != nil && !errors.Is(err, redlock.ErrReleased) {
-					t.Error(err)
-				}
-				select {
-				case extends <- struct{}{}:
-				default:
-				}
-			})
-			call(func() {
-				if err := lock.Extend(over(t), time.Minute); err == nil {
-					t.Error("extended on a context that had ended")
-				}
-			})
-			for range 20 {
-				receive(t, extends, "extends")
-			}
-			unlocked := make(chan error, 2)
-			for range cap(unlocked) {
-				all.Go(func() { unlocked <- lock.Unlock(t.Context()) })
-			}
-			all.Wait()
-			first, second := <-unlocked, <-unlocked
-			require.True(t, (first == nil) != (second == nil), "%v, %v", first, second)
-			require.ErrorIs(t, cmp.Or(first, second), redlock.ErrReleased)
-			require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
-			require.True(t, isOver(lock.Done()))
-			c.eventuallyEmpty()
 		}
+		call(func() { isOver(lock.Done()) })
+		call(func() {
+			if left := lock.Remaining(); left > 0 && lock.ValidUntil().IsZero() {
+				t.Error("no deadline")
+			}
+		})
+		call(func() {
+			ctx := contextOf(t, lock)
+			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, redlock.ErrReleased) {
+				t.Error(cause)
+			}
+		})
+		extends := make(chan struct{}, 1000)
+		call(func() {
+			err := lock.Extend(t.Context(), time.Duration(1+rand.IntN(5))*time.Minute)
+			if err != nil && !errors.Is(err, redlock.ErrReleased) {
+				t.Error(err)
+			}
+			select {
+			case extends <- struct{}{}:
+			default:
+			}
+		})
+		call(func() {
+			if err := lock.Extend(over(t), time.Minute); err == nil {
+				t.Error("extended on a context that had ended")
+			}
+		})
+		for range 20 {
+			receive(t, extends, "extends")
+		}
+		unlocked := make(chan error, 2)
+		for range cap(unlocked) {
+			all.Go(func() { unlocked <- lock.Unlock(t.Context()) })
+		}
+		all.Wait()
+		first, second := <-unlocked, <-unlocked
+		require.True(t, (first == nil) != (second == nil), "%v, %v", first, second)
+		require.ErrorIs(t, cmp.Or(first, second), redlock.ErrReleased)
+		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+		require.True(t, isOver(lock.Done()))
+		c.eventuallyEmpty()
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -285,19 +286,25 @@ func (s *texts) error(err error) {
 // many that some are those of a password by chance.
 var ownNumbers = regexp.MustCompile(`\d\d:\d\d:\d\d\.\d+|m=[+-]\d+\.\d+|0x[0-9a-f]+|\b(Call|Lock):\d+|\b\d+(m\d+)?\.\d+(µs|ms|s)\b`)
 
-// requireNone fails the test if a text holds a secret in any form, or eight bytes of it.
-func (s *texts) requireNone(t *testing.T, secret string) {
+// requireNone fails the test if a text holds one of the secrets in any form, or eight bytes of it.
+func (s *texts) requireNone(t *testing.T, secrets ...string) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	said := ownNumbers.ReplaceAllString(s.String(), "(a number)")
+	said := s.String()
 	require.NotEmpty(t, said, "something was said")
-	forms := []string{
-		base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)), hex.EncodeToString([]byte(secret)),
-		url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(strconv.Quote(secret), `"`),
+	var forms []string
+	for _, secret := range secrets {
+		forms = append(forms,
+			base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)), hex.EncodeToString([]byte(secret)),
+			url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(strconv.Quote(secret), `"`))
+		for i := 0; i+8 <= len(secret); i++ {
+			forms = append(forms, secret[i:i+8])
+		}
 	}
-	for i := 0; i+8 <= len(secret); i++ {
-		forms = append(forms, secret[i:i+8])
+	within := func(form string) bool { return strings.Contains(said, form) }
+	if slices.ContainsFunc(forms, within) { // which takes less time than a regular expression
+		said = ownNumbers.ReplaceAllString(said, "(a number)")
 	}
 	for _, form := range forms {
 		if at := strings.Index(said, form); at >= 0 {
