@@ -205,6 +205,7 @@ func faultsOfKeys(t *testing.T, j *job) {
 				_ = lock.Unlock(t.Context())
 			}
 		}
+		tick(t.Context(), glance)
 	})
 }
 

@@ -142,7 +142,7 @@ func newJob(t *testing.T, mux *http.ServeMux, name string, n int, options []redl
 	})
 	for worker := range 2 { // often, and for a moment
 		j.working.Go(func() {
-			for tick(ctx, 20*time.Millisecond) {
+			for tick(ctx, 50*time.Millisecond) {
 				_ = j.locker.Do(ctx, fmt.Sprintf("often-%d", worker), func(context.Context, *redlock.Lock) error { return nil })
 			}
 		})
