@@ -231,9 +231,13 @@ func matched(t *testing.T, matchers []string, rules string) map[string]string {
 // The danger: a rule about an alert that has another name by now, or has lost a label, and does nothing.
 func TestAlertmanager_InhibitsAlertsThatExistByLabelsThatTheyHave(t *testing.T) {
 	var config struct {
+		Route struct {
+			GroupBy []string `yaml:"group_by"`
+		}
 		Inhibitions []inhibition `yaml:"inhibit_rules"`
 	}
 	require.NoError(t, yaml.Unmarshal([]byte(read(t, "alertmanager.yml")), &config))
+	require.Equal(t, []string{"alertname"}, config.Route.GroupBy, "a critical alert waits for no other")
 	require.Len(t, config.Inhibitions, 4)
 	rules := ""
 	for _, file := range []string{"alerts.yml", "alerts-nodes.yml", "alerts-jobs.yml"} {
