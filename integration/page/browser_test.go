@@ -124,6 +124,9 @@ func (b *browser) read(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 		if err != nil {
 			return
 		}
+		if strings.Contains(m.String(), "net::ERR_NETWORK_CHANGED") {
+			continue // another test has started a container
+		}
 		b.problems = append(b.problems, fmt.Sprintf("%s: %s %s", m.Source, m, m.URL))
 	}
 }
