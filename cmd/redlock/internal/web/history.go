@@ -51,7 +51,8 @@ type history struct {
 	gaps      []gap
 	last      map[string]*sight // as of the last listing; nil before the first
 	lastAt    time.Time
-	triedAt   time.Time                // when too few nodes answered last; zero if they never did
+	askedAt   time.Time                // when the nodes were asked last
+	failing   time.Time                // since when too few nodes answer; zero if the last listing counted
 	complete  bool                     // the last listing had all names
 	pasts     map[string]*list.Element // of *past, by name
 	order     *list.List               // of the pasts, the last changed first
@@ -86,14 +87,21 @@ func newHistory() *history {
 }
 
 // record compares a listing with the last one. Only one that a majority has answered counts. A time longer than pause
-// from the last listing until this one began is a gap.
+// in which none did is a gap.
 func (h *history) record(now, began time.Time, l *survey.Listing, pause time.Duration) {
-	if l == nil || l.Answered() < l.Need {
-		h.triedAt = now
+	first, failed, counts := h.last == nil, !h.failing.IsZero(), l != nil && l.Answered() >= l.Need
+	if !first {
+		h.interrupt(began, counts, pause)
+	}
+	h.askedAt = now
+	if !counts {
 		return
 	}
-	first, unseen := h.last == nil, h.interrupted(now, began, pause)
-	watched := !unseen && !h.triedAt.After(h.lastAt) // all that happened since the last listing was within one pause of the poller
+	if first {
+		h.Began = now
+	}
+	unseen := first || began.Sub(h.lastAt) > pause   // what happened before may not have been seen
+	watched := !unseen && !failed                    // all that happened since the last listing was within one pause of the poller
 	complete := !first && h.complete && !l.Truncated // else who is missing may have been left out
 	sights, room := make(map[string]*sight, len(l.Locks)), maxSightings
 	for i := range l.Locks {
@@ -142,21 +150,31 @@ func (h *history) restarted(l *survey.Listing) map[int]bool {
 	return which
 }
 
-// interrupted notes a gap before a listing, and reports whether what happened before it may not have been seen.
-func (h *history) interrupted(now, began time.Time, pause time.Duration) bool {
-	switch {
-	case h.last == nil:
-		h.Began = now
-	case began.Sub(h.lastAt) > pause:
-		g := gap{h.lastAt, began, began.Sub(h.triedAt) <= pause}
-		if !g.Asked && h.triedAt.After(g.From) {
-			g.From = h.triedAt
-		}
-		h.gaps = newest(append(h.gaps, g), maxGaps)
-	default:
-		return false
+// interrupt notes before a listing the gaps that end with it: the time in which too few nodes answered, if it counts or nobody
+// looked since, and the time in which nobody looked.
+func (h *history) interrupt(began time.Time, counts bool, pause time.Duration) {
+	away := began.Sub(h.askedAt) > pause
+	known, looked := h.askedAt, began // until when it was known what there is, and until when somebody looked
+	if away {
+		known, looked = began, h.askedAt
 	}
-	return true
+	if !h.failing.IsZero() && (away || counts) {
+		h.gap(gap{h.failing, looked, true}, pause)
+		h.failing = time.Time{}
+	}
+	if away {
+		h.gap(gap{h.askedAt, began, false}, pause)
+	}
+	if !counts && h.failing.IsZero() {
+		h.failing = known
+	}
+}
+
+// gap notes a gap that is longer than pause.
+func (h *history) gap(g gap, pause time.Duration) {
+	if g.To.Sub(g.From) > pause {
+		h.gaps = newest(append(h.gaps, g), maxGaps)
+	}
 }
 
 // date notes from when on a lock is held as it is, and where. If in doubt, it may have been held so before.

@@ -148,7 +148,25 @@ func TestHistory_SaysWhenTooFewNodesAnswered(t *testing.T) {
 		<-time.After(time.Hour)
 		l.answer(3)
 		l.hold(held("name", "a", time.Hour))
-		require.Equal(t, "· not watched from to , as no page was open · not known from to , as too few nodes answered · watched from here on", l.history("name"))
+		require.Equal(t, "· not watched from to , as no page was open · not known from to , as too few nodes answered · not known from to , as too few nodes answered · watched from here on", l.history("name"))
+	})
+}
+
+// The danger: nobody watched before and in the middle of an outage, and of that time nothing is said.
+func TestHistory_SaysWhenNobodyWatchedAnOutage(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *listings) {
+		l.hold(held("name", "a", time.Hour))
+		for range 2 {
+			<-time.After(time.Hour)
+			l.answer(1)
+			for range 10 {
+				l.hold()
+			}
+		}
+		l.answer(3)
+		l.hold(held("name", "a", time.Hour))
+		const away, outage = "· not watched from to , as no page was open", "· not known from to , as too few nodes answered"
+		require.Equal(t, strings.Join([]string{outage, away, outage, away, "· watched from here on"}, " "), l.history("name"))
 	})
 }
 
