@@ -189,6 +189,25 @@ func TestReadme_HasADoctorWithoutFaults(t *testing.T) {
 	_, _ = doctor(strings.Replace(lines[2][1], "DIR", folder, 1))
 }
 
+func TestReadme_HasTheRightsToSeeLocks(t *testing.T) {
+	m := newMachine(t)
+	rights := regexp.MustCompile("`locker` \\[needs\\]\\(.*\\) `([^`]+)`").FindStringSubmatch(read(t, "README.md"))
+	require.NotNil(t, rights)
+	list := []string{filepath.Join(m.dir, "redlock"), "list", "--config", filepath.Join(m.dir, "redlock.json")}
+	codes, output := m.together(t, 1, m.dir, list...)
+	require.Equal(t, []int{69}, codes, output)
+	require.Contains(t, output, "NOPERM")
+	for _, s := range m.servers {
+		for _, right := range strings.Fields(rights[1]) {
+			_, err := s.Do("ACL", "SETUSER", "locker", right)
+			require.NoError(t, err)
+		}
+	}
+	codes, output = m.together(t, 1, m.dir, list...)
+	require.Equal(t, []int{0}, codes, output)
+	require.NotContains(t, output, "NOPERM")
+}
+
 func TestPrometheus_TakesTheConfigurationWithItsAlerts(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
