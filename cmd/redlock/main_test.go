@@ -137,6 +137,6 @@ func TestErrors_HaveALineForEachNode(t *testing.T) {
 	assert.Equal(t, exitUnavailable, code)
 	assert.Regexp(t, `^redlock: error: acquire "job": no quorum of nodes: 0 of 2 nodes said yes, 2 needed
   127.0.0.1:[12]: not connected: .*
-  (1 other node: no fault seen|127.0.0.1:2: not connected: .*)
+  (1 other node: not waited for|127.0.0.1:2: not connected: .*)
 $`, problems)
 }

@@ -55,7 +55,7 @@ func Error(err error) string {
 const indent = "\n  "
 
 // Nodes returns a line for each node that failed or answered no, with the line end in front. The last line counts the
-// nodes that no answer was awaited from. They are as healthy as any.
+// nodes that no answer was awaited from.
 func Nodes(of *redlock.QuorumError) string {
 	var lines strings.Builder
 	unneeded := 0
@@ -69,7 +69,7 @@ func Nodes(of *redlock.QuorumError) string {
 		}
 	}
 	if unneeded > 0 {
-		lines.WriteString(indent + Counted(unneeded, "other node") + ": no fault seen")
+		lines.WriteString(indent + Counted(unneeded, "other node") + ": not waited for")
 	}
 	return lines.String()
 }

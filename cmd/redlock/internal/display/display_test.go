@@ -47,7 +47,7 @@ func TestError_NamesOnlyTheNodesThatFailed(t *testing.T) {
 		{Addr: "d", Err: &nodeerr.ServerError{Message: "ERR\nx"}}, {Addr: "e", Err: nodeerr.ErrUnneeded},
 	}}
 	const head, nodes = `acquire "job": no quorum of nodes: 1 of 5 nodes said yes, 3 needed`,
-		"\n  c: no answer in time\n  d: ERR\\nx\n  2 other nodes: no fault seen"
+		"\n  c: no answer in time\n  d: ERR\\nx\n  2 other nodes: not waited for"
 	assert.Equal(t, head+nodes, display.Error(refusal))
 	assert.Equal(t, nodes, display.Nodes(refusal))
 	assert.Equal(t, head+" (interrupt)"+nodes, display.Error(fmt.Errorf("%w (interrupt)", refusal)))
