@@ -56,9 +56,14 @@ func (v *lockView) suspect(l *survey.Lock, snap *snapshot) {
 	}
 }
 
+// doubts reports whether it is not known who holds a lock, and was known last.
+func (s *sight) doubts(l *survey.Lock) bool {
+	return l.Verdict == redlock.VerdictUnknown && s.token != "" && s.without == 0
+}
+
 // same reports whether who may hold a lock of which too little is known is the holder that was known last.
 func (s *sight) same(l *survey.Lock, of *survey.Listing) bool {
-	if l.Verdict != redlock.VerdictUnknown || s.token == "" || s.without > 0 {
+	if !s.doubts(l) {
 		return false
 	}
 	all := of.Claims(l)

@@ -150,32 +150,32 @@ func (h *history) restarted(l *survey.Listing) map[int]bool {
 	return which
 }
 
-// interrupt notes before a listing the gaps that end with it: the time in which too few nodes answered, if it counts or nobody
-// looked since, and the time in which nobody looked.
+// interrupt notes the gaps that end with a listing: the time in which nobody looked, and if the listing counts, or nobody looked, the
+// time in which too few nodes answered.
 func (h *history) interrupt(began time.Time, counts bool, pause time.Duration) {
-	away := began.Sub(h.askedAt) > pause
-	known, looked := h.askedAt, began // until when it was known what there is, and until when somebody looked
-	if away {
-		known, looked = began, h.askedAt
+	from := h.askedAt
+	if began.Sub(from) > pause {
+		h.endFailing(from, pause)
+		h.gap(gap{from, began, false})
+		from = began
 	}
-	if !h.failing.IsZero() && (away || counts) {
-		h.gap(gap{h.failing, looked, true}, pause)
-		h.failing = time.Time{}
-	}
-	if away {
-		h.gap(gap{h.askedAt, began, false}, pause)
-	}
-	if !counts && h.failing.IsZero() {
-		h.failing = known
+	switch {
+	case counts:
+		h.endFailing(began, pause)
+	case h.failing.IsZero():
+		h.failing = from
 	}
 }
 
-// gap notes a gap that is longer than pause.
-func (h *history) gap(g gap, pause time.Duration) {
-	if g.To.Sub(g.From) > pause {
-		h.gaps = newest(append(h.gaps, g), maxGaps)
+// endFailing notes that too few nodes have answered until now, if that was for longer than pause.
+func (h *history) endFailing(now time.Time, pause time.Duration) {
+	if !h.failing.IsZero() && now.Sub(h.failing) > pause {
+		h.gap(gap{h.failing, now, true})
 	}
+	h.failing = time.Time{}
 }
+
+func (h *history) gap(g gap) { h.gaps = newest(append(h.gaps, g), maxGaps) }
 
 // date notes from when on a lock is held as it is, and where. If in doubt, it may have been held so before.
 func (s *sight) date(now time.Time, lock *survey.Lock, e event, doubt bool) {

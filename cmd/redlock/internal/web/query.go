@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
-	"github.com/quorumlock/quorumlock/redlock"
 )
 
 const (
@@ -35,8 +34,7 @@ type row struct {
 
 // heldSince returns from when on the lock was seen to be held as it is, or as it was known last if it is not known now.
 func (r row) heldSince() time.Time {
-	unknown := r.Verdict == redlock.VerdictUnknown && r.past != nil && r.past.token != "" && r.past.without == 0
-	if r.past == nil || !r.Held() && !unknown {
+	if r.past == nil || !r.Held() && !r.past.doubts(r.Lock) {
 		return time.Unix(1<<40, 0) // later than all others
 	}
 	return r.past.since
