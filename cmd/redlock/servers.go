@@ -69,14 +69,15 @@ func (f *serverFlags) patient() pool.Option {
 }
 
 // pools opens the nodes. The caller closes them.
-func (f *serverFlags) pools(opts ...pool.Option) ([]*pool.Node, error) {
+func (f *serverFlags) pools(own ...pool.Option) ([]*pool.Node, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	if failsOver(f.Nodes) { // commands that acquire have a shorter guard among their options
-		opts = append([]pool.Option{anyGuard}, opts...)
+	opts := []pool.Option{pool.WithTimeout(f.Timeout), pool.WithDialTimeout(f.connect())}
+	if failsOver(f.Nodes) {
+		opts = append(opts, anyGuard)
 	}
-	opts = append([]pool.Option{pool.WithTimeout(f.Timeout), pool.WithDialTimeout(f.connect())}, opts...)
+	opts = append(opts, own...) // commands that acquire have a shorter guard, and those that stay wait longer
 	if f.Password != "" || f.PasswordFile != "" {
 		if _, err := f.password(); err != nil {
 			return nil, err
