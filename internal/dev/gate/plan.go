@@ -50,14 +50,14 @@ type job struct {
 
 func (j job) name() string { return strings.TrimPrefix(j.ImportPath, root) }
 
-func (j job) withRace() bool { return j.race && !slices.Contains(withoutRace, j.name()) }
+// raceFlag returns the argument of the go command that says whether the race detector watches.
+func (j job) raceFlag() string {
+	return "-race=" + strconv.FormatBool(j.race && !slices.Contains(withoutRace, j.name()))
+}
 
 // args returns the arguments of the go command. The linters have vetted everything.
 func (j job) args() []string {
-	args := []string{"-C", j.Dir, "test", "-json", "-count=1", "-vet=off", "-timeout=" + j.timeout.String()}
-	if j.withRace() {
-		args = append(args, "-race")
-	}
+	args := []string{"-C", j.Dir, "test", "-json", "-count=1", "-vet=off", "-timeout=" + j.timeout.String(), j.raceFlag()}
 	switch {
 	case j.only != "":
 		args = append(args, "-run=^"+j.only+"$")
@@ -113,9 +113,9 @@ func plan(ctx context.Context, modules []string, race bool, timeout time.Duratio
 // compile compiles what the jobs need, once. Several go commands that start side by side would compile the same packages.
 // A package that does not build is told of by its test.
 func compile(ctx context.Context, jobs []job) {
-	wanted := map[[2]string][]string{} // packages, by module and -race
+	wanted := map[[2]string][]string{} // packages, by module and raceFlag
 	for _, j := range jobs {
-		as := [2]string{j.Module.Dir, "-race=" + strconv.FormatBool(j.withRace())}
+		as := [2]string{j.Module.Dir, j.raceFlag()}
 		wanted[as] = append(wanted[as], j.ImportPath)
 	}
 	for as, packages := range wanted {
