@@ -76,11 +76,17 @@ func (m machine) permit(t *testing.T, password string) {
 	require.NotEmpty(t, lines)
 	for _, line := range lines {
 		for _, rule := range line {
-			for _, s := range m.servers {
-				_, err := s.Do("ACL", "SETUSER", "locker", rules.Replace(rule))
-				require.NoError(t, err, rule)
-			}
+			m.grant(t, rules.Replace(rule))
 		}
+	}
+}
+
+// grant adds a rule to the user of the example.
+func (m machine) grant(t *testing.T, rule string) {
+	t.Helper()
+	for _, s := range m.servers {
+		_, err := s.Do("ACL", "SETUSER", "locker", rule)
+		require.NoError(t, err, rule)
 	}
 }
 
@@ -197,11 +203,8 @@ func TestReadme_HasTheRightsToSeeLocks(t *testing.T) {
 	codes, output := m.together(t, 1, m.dir, list...)
 	require.Equal(t, []int{69}, codes, output)
 	require.Contains(t, output, "NOPERM")
-	for _, s := range m.servers {
-		for _, right := range strings.Fields(rights[1]) {
-			_, err := s.Do("ACL", "SETUSER", "locker", right)
-			require.NoError(t, err)
-		}
+	for _, right := range strings.Fields(rights[1]) {
+		m.grant(t, right)
 	}
 	codes, output = m.together(t, 1, m.dir, list...)
 	require.Equal(t, []int{0}, codes, output)
