@@ -245,7 +245,7 @@ func TestAlertsOfJobs_HaveTheThresholdsOfTheDocumentation(t *testing.T) {
 	require.Equal(t, 3600.0, limit(alerts["RedlockJobLockLost"], `< (\d+)\n`))
 	require.Contains(t, page, "a lock was lost while a job ran, in the last hour")
 	require.Contains(t, page, "A machine that is down counts for two days more")
-	require.Equal(t, 5, strings.Count(rules, "[2d]"))
+	require.Equal(t, 6, strings.Count(rules, "[2d]"))
 }
 
 // A threshold that the page states is that of the rule, and it follows from the defaults of the library.

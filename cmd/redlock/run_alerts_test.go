@@ -187,6 +187,12 @@ func TestAlerts_ComeAndGoByTheIntervalOfAJob(t *testing.T) {
 	do(t, servers, "DEL", "killed") // as if it had expired
 	s.add("b", ran("b", "killed", 0, "true"), 40*minute, end)
 	s.add("a", hangs("works for long", "--expect-every=24h"), 0, end)
+	// After an outage the first run works, on b, when c finds its lock taken.
+	s.add("a", ran("a", "goes on", 0, "true"), 0, end)
+	s.add("b", hangs("goes on", "--expect-every=15m"), 45*minute, 55*minute)
+	s.add("c", ran("c", "goes on", 75, "true"), 50*minute, end)
+	do(t, servers, "DEL", "goes on")
+	s.add("b", ran("b", "goes on", 0, "true"), 55*minute, 70*minute, 85*minute, 100*minute, 115*minute, 130*minute, 145*minute, 160*minute, end)
 
 	failing, taken := func(name string) string { return warning("RedlockJobFails", name) }, warning("RedlockJobTaken", "taken")
 	late := func(name string) string { return critical("RedlockJobNotSucceeded", name) }
@@ -197,7 +203,9 @@ func TestAlerts_ComeAndGoByTheIntervalOfAJob(t *testing.T) {
 	s.firing(20*minute, always, failing("fails in turn"), hung("hangs"), hung("killed"))
 	s.firing(35*minute, always, failing("fails in turn"), hung("hangs"), hung("killed"))
 	s.firing(40*minute, always, failing("fails in turn"), hung("hangs"), taken,
-		late("always fails"), late("never comes"), late("fails in turn"), late("taken"), late("hangs"))
+		late("always fails"), late("never comes"), late("fails in turn"), late("taken"), late("hangs"), late("goes on"))
+	s.firing(50*minute, always, failing("fails in turn"), hung("hangs"), taken,
+		late("always fails"), late("never comes"), late("fails in turn"), late("taken"), late("hangs"), late("goes on"))
 	s.firing(175*minute, always, failing("fails in turn"), hung("hangs"), taken,
 		late("always fails"), late("never comes"), late("fails"), late("fails in turn"), late("taken"), late("hangs"), late("killed"))
 	s.test()
