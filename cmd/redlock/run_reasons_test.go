@@ -71,16 +71,21 @@ func TestRun_SaysThatItsWaitIsOver(t *testing.T) {
 	}
 }
 
-// The danger: a person waits for a holder that is gone, while too few servers are up.
+// The danger: a person waits for a holder that is gone, while too few servers are up, or repairs servers that are quarantined.
 func TestRun_SaysAgainWhyItWaitsWhenThatChanges(t *testing.T) {
 	servers := testredis.Real(t, 3)
 	holding(t, servers)
-	p := runTool(t, servers, "job", "true")
+	p := runTool(t, servers, "--restart-guard=1h", "job", "true")
 	assert.NotEmpty(t, p.event("blocked").Holder)
+	blocked := func(by string) {
+		p.line("err", "blocked: "+by, func(line string) bool {
+			var e toolEvent
+			return json.Unmarshal([]byte(line), &e) == nil && e.Event == "blocked" && e.Holder == "" &&
+				strings.Contains(e.Error, servers[0].Addr()+": "+by)
+		})
+	}
 	each(servers[:2], (*testredis.Process).Stop)
-	p.line("err", "blocked by the nodes", func(line string) bool {
-		var e toolEvent
-		return json.Unmarshal([]byte(line), &e) == nil && e.Event == "blocked" && e.Holder == "" &&
-			strings.Contains(e.Error, servers[0].Addr()+": not connected")
-	})
+	blocked("not connected")
+	each(servers[:2], (*testredis.Process).Start)
+	blocked("quarantined")
 }

@@ -209,22 +209,23 @@ func isAround(holder redlock.Holder) bool {
 	return holder.Token != "" && string(holder.Token) == os.Getenv("REDLOCK_TOKEN")
 }
 
-// announceLater says why the lock is waited for if the wait lasts, and again when that changes: another holds the lock,
-// or too few nodes grant it. It returns the error if the holder is the outer redlock run of this one.
+// announceLater says why the lock is waited for if the wait lasts, and again when another obstacle is in the way. It returns
+// the error if the holder is the outer redlock run of this one.
 func (j *Job) announceLater(ctx context.Context) (within error) {
 	if j.NonBlock {
 		return nil
 	}
-	said := false
-	var outage bool // what was said
+	var said obstacle
 	for pause := noticeAfter; sleep(ctx, pause); pause = min(2*pause, mostPause) {
 		debug.FreeOSMemory() // what the command line took: many may wait, for long
-		blocked, text, within := j.obstacle(ctx)
-		switch is := blocked.Error != ""; {
-		case ctx.Err() != nil || within != nil:
-			return within
-		case !said || is != outage:
-			said, outage = true, is
+		blocked, text, err := j.obstacle(ctx)
+		switch is := obstacleOf(err); {
+		case errors.Is(err, ErrWithin):
+			return err
+		case ctx.Err() != nil:
+			return nil
+		case is != said:
+			said = is
 			j.Events.warn(blocked, text)
 		}
 		if !j.Observer.changes(ctx) {
@@ -245,8 +246,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// obstacle asks the nodes why the lock is waited for. It returns an error if the outer redlock run of this one holds it.
-func (j *Job) obstacle(ctx context.Context) (blocked event, text string, within error) {
+// obstacle asks the nodes why the lock is waited for. It returns an error if too few grant it, and ErrWithin if the outer redlock
+// run of this one holds it.
+func (j *Job) obstacle(ctx context.Context) (blocked event, text string, err error) {
 	name := j.Names[0]
 	state, err := j.Locker.Inspect(ctx, name)
 	for i := 1; i < len(j.Names) && err == nil && state.Verdict != redlock.VerdictHeld; i++ {
@@ -260,7 +262,7 @@ func (j *Job) obstacle(ctx context.Context) (blocked event, text string, within 
 	}
 	if err != nil {
 		blocked.Error = display.Error(err)
-		return blocked, text + ": " + blocked.Error, nil
+		return blocked, text + ": " + blocked.Error, err
 	}
 	if state.Kind != redlock.KindSlot && slices.ContainsFunc(state.Holders, isAround) {
 		return blocked, text, fmt.Errorf("the lock %q is %w", name, ErrWithin)

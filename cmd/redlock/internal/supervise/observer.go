@@ -19,7 +19,7 @@ type Observer struct {
 	mu      sync.Mutex
 	broken  []string      // the addresses of the nodes whose connection broke
 	last    error         // of the last acquire; nil before there was one
-	changed chan struct{} // has an element if last changed its kind: the lock is taken, or too few nodes grant it
+	changed chan struct{} // has an element if the obstacle of last is another one than before
 }
 
 // NewObserver makes an Observer.
@@ -46,7 +46,7 @@ func (o *Observer) Observe(e lockevent.Event) {
 		}
 		before := o.last
 		o.last = e.Err
-		if before != nil && errors.Is(before, redlock.ErrTaken) != errors.Is(e.Err, redlock.ErrTaken) {
+		if before != nil && obstacleOf(before) != obstacleOf(e.Err) {
 			select {
 			case o.changed <- struct{}{}:
 			default:
@@ -72,7 +72,37 @@ func (o *Observer) outage() error {
 	return nil
 }
 
-// changes waits until an acquire is refused for another kind of reason. It returns false if ctx ends before.
+// obstacle is a kind of reason for which a lock is waited for.
+type obstacle int
+
+const (
+	byHolder     obstacle = iota + 1
+	byQuarantine          // without it, enough nodes would grant the lock
+	byOutage              // too few nodes would
+)
+
+// obstacleOf returns the obstacle that an error is about; nil is of a lock that is held.
+func obstacleOf(err error) obstacle {
+	refusal := (*redlock.QuorumError)(nil)
+	switch {
+	case err == nil, errors.Is(err, redlock.ErrTaken):
+		return byHolder
+	case !errors.As(err, &refusal), !errors.Is(err, nodeerr.ErrQuarantined):
+		return byOutage
+	}
+	would := 0
+	for i := range refusal.Nodes {
+		if err := refusal.Nodes[i].Err; err == nil || errors.Is(err, nodeerr.ErrQuarantined) || errors.Is(err, nodeerr.ErrUnneeded) {
+			would++
+		}
+	}
+	if would < refusal.Need {
+		return byOutage
+	}
+	return byQuarantine
+}
+
+// changes waits until another obstacle is in the way of the lock. It returns false if ctx ends before.
 func (o *Observer) changes(ctx context.Context) bool {
 	select {
 	case <-o.changed:
