@@ -27,7 +27,7 @@ var lostFlags = []string{"--ttl=" + lostTTL.String(), "--timeout=500ms"}
 
 // beating is a script whose processes leave signs of life: the time of the last change of a file, each.
 const beating = `
-beat() { while :; do : >"$1"; sleep 0.01; done; }
+beat() { while :; do : >"$1"; sleep 0.05; done; }
 beat "$DIR/leader.child" &
 (beat "$DIR/grandchild" & wait) &
 echo ready

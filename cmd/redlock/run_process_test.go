@@ -11,7 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -248,18 +248,27 @@ type stat struct {
 	state              string
 }
 
+// statOf returns what /proc has about a process, which may have ended.
+func statOf(pid int) (s stat, lives bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return s, false
+	}
+	of := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	s.pid, s.state = pid, string(of[0])
+	s.parent, _ = strconv.Atoi(string(of[1]))
+	s.group, _ = strconv.Atoi(string(of[2]))
+	return s, true
+}
+
 // processes returns all processes of the machine.
 func processes() (all []stat) {
-	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	files, _ := os.ReadDir("/proc")
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has ended
+		pid, err := strconv.Atoi(file.Name())
+		if s, lives := statOf(pid); err == nil && lives {
+			all = append(all, s)
 		}
-		var s stat
-		_, _ = fmt.Sscan(string(text[:bytes.IndexByte(text, ' ')]), &s.pid)
-		_, _ = fmt.Sscan(string(text[bytes.LastIndexByte(text, ')')+1:]), &s.state, &s.parent, &s.group)
-		all = append(all, s)
 	}
 	return all
 }
@@ -276,12 +285,8 @@ func living(group int) (pids []int) {
 
 // stateOf returns the letter for what a process does; "" if there is none.
 func stateOf(pid int) string {
-	for _, s := range processes() {
-		if s.pid == pid {
-			return s.state
-		}
-	}
-	return ""
+	s, _ := statOf(pid)
+	return s.state
 }
 
 func requireDead(t *testing.T, group int) {

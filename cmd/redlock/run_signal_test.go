@@ -286,5 +286,5 @@ func TestRun_HolderDisregardsSignalsThatAreNotFromTheFront(t *testing.T) {
 
 func eventually(t *testing.T, condition func() bool, message string) {
 	t.Helper()
-	require.Eventually(t, condition, runPatience, 5*time.Millisecond, message)
+	require.Eventually(t, condition, runPatience, 20*time.Millisecond, message)
 }
