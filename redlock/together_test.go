@@ -496,6 +496,7 @@ func TestLock_HasItsTurnAtOnceBehindALockAllThatWaitsForAnotherName(t *testing.T
 	b := c.everywhere(take(t, other, "b"))
 	unlock(t, a)
 	unlock(t, won(t, alone))
+	eventually(t, func() bool { return redlock.Sees(locker, "b") }, "LockAll waits for b") // otherwise it pauses, as after a split vote
 	unlock(t, b)
 	got := receive(t, together, "the locks")
 	require.NoError(t, all(got.locks, got.err)(t).Unlock(t.Context()))
