@@ -16,12 +16,19 @@ import (
 // Bound is how long a test waits for what has to happen.
 const Bound = 30 * time.Second
 
-// At returns how to reach servers.
+// At returns how to reach servers. Their hosts are IP addresses: no name server is asked for a name that was made up.
 func At(addrs ...string) (servers []node.Server) {
 	for _, addr := range addrs {
-		servers = append(servers, node.Server{Network: "tcp", Address: addr, Dial: new(net.Dialer).DialContext})
+		servers = append(servers, node.Server{Network: "tcp", Address: addr, Dial: dial})
 	}
 	return servers
+}
+
+func dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if host, _, _ := net.SplitHostPort(addr); net.ParseIP(host) == nil {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	return new(net.Dialer).DialContext(ctx, network, addr)
 }
 
 // Find returns the address that f finds.
