@@ -91,6 +91,27 @@ func TestServer_SaysThatAStampMayNotBeRead(t *testing.T) {
 	require.Contains(t, nodeOn(t, page, s.servers[0]), "whether it is quarantined is not known, as its stamp cannot be read: NOPERM")
 }
 
+// The danger: a quarantine hides that the user of the page may not list the locks of a node, so their number seems to be the true one.
+func TestServer_ShowsAllThatIsWrongWithANode(t *testing.T) {
+	t.Parallel()
+	const unlisted, slow = "not all of its locks are listed: NOPERM", "slower than the 0.00 ms that programs wait for a node"
+	change := func(c *web.Config) { c.NodeTimeout = 1 }
+	s := guarded(t, time.Hour, change, func(servers []*testredis.Process) {
+		stamp(t, 10*time.Minute, "", servers[0])
+		stamp(t, 2*time.Hour, "", servers[1:]...)
+		do(t, servers[:2], "ACL", "SETUSER", "default", "-scan")
+		do(t, servers[1:], "ACL", "SETUSER", "default", "resetkeys", "~lock:*")
+	})
+	page := s.see("/", unlisted)
+	require.Regexp(t, `◆ quarantined .*in use as this node for .*`+slow+`.*`+unlisted, nodeOn(t, page, s.servers[0]))
+	const unread = "whether it is quarantined is not known, as its stamp cannot be read: NOPERM"
+	require.Regexp(t, `▲ slow .*`+unread+`.*`+slow+`.*`+unlisted, nodeOn(t, page, s.servers[1]))
+	require.NotContains(t, nodeOn(t, page, s.servers[2]), unlisted)
+	s.servers[0].Stop()
+	page = s.see("/", "no answer</p>")
+	require.NotContains(t, nodeOn(t, page, s.servers[0]), "slower")
+}
+
 // Between two asks the stamp gets older by itself.
 func TestServer_EndsAQuarantineWithoutAskingAnew(t *testing.T) {
 	t.Parallel()

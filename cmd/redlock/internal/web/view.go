@@ -84,8 +84,8 @@ func (s *Server) view(q query, snap *snapshot, now time.Time) *view {
 		if snap.Listing != nil {
 			report := snap.Listing.Nodes[i]
 			n.Keys = keys(&report)
-			if report.Err != nil && n.Detail == "" && snap.Nodes[i].Err == nil {
-				n.Detail = "not all of its locks are listed: " + errorText(report.Err)
+			if report.Err != nil && snap.Nodes[i].Err == nil {
+				n.tell("not all of its locks are listed: " + errorText(report.Err))
 			}
 		}
 		v.Nodes = append(v.Nodes, n)
