@@ -17,8 +17,9 @@ const (
 
 // burst is changes of one kind, of names of one series, that have come together.
 type burst struct {
-	What, Series string
-	From         time.Time
+	Text, Series string
+	Since        time.Time // the first change was not before
+	From         time.Time // when the first one was seen
 	Count        int
 	Last         []event // at most maxApart, the newest last
 }
@@ -39,15 +40,18 @@ func series(name string) string {
 
 // note adds an event to the last changes.
 func (h *history) note(e event) {
-	of := series(e.Name)
+	text, of, since := e.text(), series(e.Name), e.At
+	if e.Found {
+		since = h.lastAt
+	}
 	for i := len(h.recent) - 1; i >= 0 && e.At.Sub(h.recent[i].From) < burstTime; i-- {
-		if b := &h.recent[i]; b.What == e.What && b.Series == of {
+		if b := &h.recent[i]; b.Text == text && b.Series == of {
 			b.Count++
 			b.Last = newest(append(b.Last, e), maxApart)
 			return
 		}
 	}
-	h.recent = newest(append(h.recent, burst{e.What, of, e.At, 1, []event{e}}), maxEvents)
+	h.recent = newest(append(h.recent, burst{text, of, since, e.At, 1, []event{e}}), maxEvents)
 }
 
 // rows returns the lines for a burst.
@@ -60,7 +64,7 @@ func (b *burst) rows() (rows []dated) {
 	}
 	last := b.Last[len(b.Last)-1]
 	c := change(last)
-	c.Text, c.Since = fmt.Sprintf("%s %d times", b.What, b.Count), clock(b.From)
+	c.Text, c.Since = fmt.Sprintf("%s %d times", b.Text, b.Count), clock(b.From)
 	if b.Series != last.Name {
 		c.Series, c.Filter = display.Clipped(b.Series, maxText)+"…", query{Filter: b.Series}.Link()
 	}

@@ -39,14 +39,15 @@ func timeline(past *history, name string) []changeView {
 	return latest(append(rows, unwatched(past)...), maxEvents+maxGaps+1)
 }
 
-// lately returns what has happened to all names, the newest first, and when nobody watched since the first of that. A burst is one line.
+// lately returns what has happened to all names, the newest first, and when nobody watched, from before
+// the first of that on. A burst is one line.
 func lately(past *history) []changeView {
 	var rows []dated
 	for i := range past.recent {
 		rows = append(rows, past.recent[i].rows()...)
 	}
 	for _, row := range unwatched(past) {
-		if len(rows) > 0 && !row.at.Before(past.recent[0].From) {
+		if len(rows) > 0 && !row.at.Before(past.recent[0].Since) {
 			rows = append(rows, row)
 		}
 	}
@@ -76,8 +77,24 @@ func latest(rows []dated, most int) (views []changeView) {
 
 func change(e event) changeView {
 	return changeView{
-		Clock: clock(e.At), Date: e.At.Format(time.RFC3339), State: strings.ReplaceAll(e.What, " ", "-"), Text: e.What,
+		Clock: clock(e.At), Date: e.At.Format(time.RFC3339), State: strings.ReplaceAll(e.What, " ", "-"), Text: e.text(),
 		Name: display.Clipped(e.Name, maxText), Query: query{Name: e.Name}.Link(),
 		Who: display.Clipped(e.Metadata, maxText), Token: display.Clipped(e.Token, maxToken), Was: display.Clipped(e.Was, maxToken),
 	}
+}
+
+// text says what has happened, or only what was found if nobody saw when it happened.
+func (e *event) text() string {
+	if !e.Found {
+		return e.What
+	}
+	switch e.What {
+	case taken:
+		return "found held"
+	case handed:
+		return "found in other hands"
+	case freed, ended:
+		return "found " + e.What
+	}
+	return e.What // majorities are what was found
 }

@@ -37,6 +37,7 @@ type event struct {
 	Name, What      string
 	Token, Metadata string // of the holder; of the last one if there is none any more
 	Was             string // the token of the holder before, if the lock changed hands
+	Found           bool   // it happened before, when nobody watched, or when it could not be seen
 }
 
 // gap is a time in which nothing was recorded: nobody looked at the page, or too few nodes answered.
@@ -115,7 +116,8 @@ func (h *history) record(now, began time.Time, l *survey.Listing, pause time.Dur
 		}
 		s.unseen = s.unseen || unseen || s.doubted
 		e := s.compare(now, lock)
-		doubt := s.unseen || s.vague || !watched
+		e.Found = s.vague || !watched
+		doubt := s.unseen || e.Found
 		s.date(now, lock, e, doubt)
 		room -= s.meet(now, lock, room, doubt)
 		s.partial = s.partial || l.Answered() < len(l.Nodes)
@@ -240,7 +242,7 @@ func identity(kind redlock.Kind, token string) string {
 // over returns what has happened to a lock of which no node shows anything, while a majority answers. Watched
 // means that the last listing before had a verdict, and hidden that nodes with parts of the lock are away, or were restarted.
 func (s *sight) over(now time.Time, watched, hidden bool) event {
-	e := event{What: freed, Token: s.token, Metadata: s.metadata}
+	e := event{What: freed, Token: s.token, Metadata: s.metadata, Found: !watched}
 	late := s.ttl != redlock.NoLimit && s.ttl <= now.Sub(s.at)
 	switch {
 	case s.token == "" && s.without < splitAfter:

@@ -105,14 +105,14 @@ func TestHistory_SaysNothingThatItCannotKnow(t *testing.T) {
 		"the bare majority is another":           {[]string{"aaa..", "aaa--", "--a..", "aaa.."}, ""},
 		"two of the three that hold it are away": {[]string{"aaa..", "--a..", "aaa.."}, ""},
 		"all that hold it are away":              {[]string{"aaa..", "---..", "aaa.."}, ""},
-		"it is freed while they are away":        {[]string{"aaa..", "---..", "....."}, "○ freed was a"},
-		"it may have been renewed meanwhile":     {[]string{"soon aaa..", "---..", "....."}, "○ ended was a"},
+		"it is freed while they are away":        {[]string{"aaa..", "---..", "....."}, "○ found freed was a"},
+		"it may have been renewed meanwhile":     {[]string{"soon aaa..", "---..", "....."}, "○ found ended was a"},
 		"the rest of it is on nodes that are away": {[]string{".....", "aaaaa", "...aa", "...--", "...aa"},
 			"◐ no majority was a ● taken a"},
 		"the rest is gone when they are back": {[]string{".....", "aaaaa", "...aa", "...--", "....."},
-			"○ freed was a ◐ no majority was a ● taken a"},
+			"○ found freed was a ◐ no majority was a ● taken a"},
 		"the rest has ended when they are back": {[]string{".....", "aaaaa", "soon ...aa", "...--", "....."},
-			"○ ended was a ◐ no majority was a ● taken a"},
+			"○ found ended was a ◐ no majority was a ● taken a"},
 		"a rest that nobody has held goes away": {[]string{".....", "....a", "....-"}, "◐ no majority"},
 		"it is freed as a node goes away":       {[]string{".....", "aaaaa", "....-"}, "○ ended was a ● taken a"},
 		"an attempt goes away with its node":    {[]string{"....a", "....-"}, "◐ no majority"},
@@ -123,20 +123,25 @@ func TestHistory_SaysNothingThatItCannotKnow(t *testing.T) {
 		"the servers have forgotten it":         {[]string{".....", "aaaaa", "!!!!!"}, "○ ended was a ● taken a"},
 		"one of them may have forgotten it":     {[]string{".....", "aaa..", "!...."}, "○ ended was a ● taken a"},
 		"servers that did not have it restart":  {[]string{".....", "aaa..", "...!!"}, "○ freed was a ● taken a"},
-		"they restart in an outage":             {[]string{"aaaaa", "-----", "!!!!!"}, "○ ended was a"},
-		"freed while too few answered":          {[]string{"aaaaa", "---..", "....."}, "○ freed was a"},
-		"ended while too few answered":          {[]string{"soon aaaaa", "---..", "....."}, "○ ended was a"},
-		"ended while it was unknown":            {[]string{"soon aaaaa", "..a--", "....."}, "○ ended was a"},
-		"freed while it was unknown":            {[]string{"aaaaa", "..a--", "....."}, "○ freed was a"},
+		"they restart in an outage":             {[]string{"aaaaa", "-----", "!!!!!"}, "○ found ended was a"},
+		"freed while too few answered":          {[]string{"aaaaa", "---..", "....."}, "○ found freed was a"},
+		"ended while too few answered":          {[]string{"soon aaaaa", "---..", "....."}, "○ found ended was a"},
+		"ended while it was unknown":            {[]string{"soon aaaaa", "..a--", "....."}, "○ found ended was a"},
+		"freed while it was unknown":            {[]string{"aaaaa", "..a--", "....."}, "○ found freed was a"},
 		"it was never known to be held":         {[]string{"..a--", "...--", "....."}, ""},
 		"it was left out":                       {[]string{".....", "aaaaa", "cut .....", "aaaaa"}, "● taken a"},
 		"it was left out, and is gone":          {[]string{".....", "aaaaa", "cut .....", "....."}, "● taken a"},
 		"freed in a complete listing":           {[]string{"cut aaaaa", "aaaaa", "....."}, "○ freed was a"},
 		"it was found when all were listed":     {[]string{"cut .....", "aaaaa", "....."}, "○ freed was a"},
-		"freed after nobody watched":            {[]string{".....", "aaaaa", "away", "....."}, "○ freed was a (gap) ● taken a"},
-		"ended after nobody watched":            {[]string{".....", "soon aaaaa", "away", "....."}, "○ ended was a (gap) ● taken a"},
+		"freed after nobody watched":            {[]string{".....", "aaaaa", "away", "....."}, "○ found freed was a (gap) ● taken a"},
+		"ended after nobody watched":            {[]string{".....", "soon aaaaa", "away", "....."}, "○ found ended was a (gap) ● taken a"},
 		"held on after nobody watched":          {[]string{".....", "aaaaa", "away", "aaaaa", "....."}, "○ freed was a (gap) ● taken a"},
-		"changed hands while nobody watched":    {[]string{".....", "aaaaa", "away", "bbbbb"}, "⇄ changed hands now b (gap) ● taken a"},
+		"changed hands while nobody watched":    {[]string{".....", "aaaaa", "away", "bbbbb"}, "⇄ found in other hands now b (gap) ● taken a"},
+		"taken while nobody watched":            {[]string{".....", "away", "aaaaa"}, "● found held a (gap)"},
+		"taken while too few answered":          {[]string{".....", "---..", "aaaaa"}, "● found held a"},
+		"taken while it was unknown":            {[]string{".....", "..a--", "aaaaa"}, "● found held a"},
+		"taken after it was unknown":            {[]string{".....", "..a--", ".....", "aaaaa"}, "● taken a"},
+		"taken after somebody watched again":    {[]string{".....", "away", ".....", "aaaaa"}, "● taken a (gap)"},
 	} {
 		t.Run(about, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -189,14 +194,20 @@ func TestHistory_SaysSinceWhenALockIsHeldAtLeast(t *testing.T) {
 func TestHistory_SaysAmongTheChangesWhenNobodyWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := overBoard(t, nil)
-		for _, step := range []string{".....", "aaaaa", "away", "bbbbb"} {
-			b.show(l, step)
+		changes := func(steps ...string) string {
+			for _, step := range steps {
+				b.show(l, step)
+			}
+			_, page := l.get("/")
+			_, changes, _ := strings.Cut(page, `<ol class="changes">`)
+			changes, _, _ = strings.Cut(changes, "</ol>")
+			require.NotContains(t, changes, "watched from here on")
+			return changes
 		}
-		_, page := l.get("/")
-		_, changes, _ := strings.Cut(page, `<ol class="changes">`)
-		changes, _, _ = strings.Cut(changes, "</ol>")
-		require.Regexp(t, `(?s)changed hands.*not watched from .* to .*taken`, changes)
-		require.NotContains(t, changes, "watched from here on")
+		require.Empty(t, changes(".....", "away", "....."), "nothing has changed")
+		require.Regexp(t, `(?s)^\s*<li class="taken">.*<b>found held</b>.*not watched from .* to `, changes("away", "aaaaa"))
+		require.Equal(t, 1, strings.Count(changes("aaaaa"), "not watched from"), "the one before is of no interest")
+		require.Regexp(t, `(?s)found in other hands.*not watched from .* to .*found held.*not watched from .* to `, changes("away", "bbbbb"))
 	})
 }
 

@@ -120,16 +120,16 @@ func TestHistory_SaysNothingOfWhatIsUnknown(t *testing.T) {
 		require.Equal(t, "· watched from here on", l.history("name"))
 		l.hold(doubt)
 		l.hold(held("name", "b", time.Hour))
-		require.Equal(t, "⇄ changed hands now b · watched from here on", l.history("name"), "one was known before, another is now")
+		require.Equal(t, "⇄ found in other hands now b · watched from here on", l.history("name"), "one was known before, another is now")
 		l.hold(doubt)
 		l.hold()
-		require.Equal(t, "○ freed was b ⇄ changed hands now b · watched from here on", l.history("name"), "nobody holds it")
+		require.Equal(t, "○ found freed was b ⇄ found in other hands now b · watched from here on", l.history("name"), "nobody holds it")
 		l.hold(doubt)
 		l.hold(held("name", "c", time.Hour))
-		require.Equal(t, "● taken c ○ freed was b ⇄ changed hands now b · watched from here on", l.history("name"), "it was free in between")
+		require.Equal(t, "● found held c ○ found freed was b ⇄ found in other hands now b · watched from here on", l.history("name"), "it was free in between")
 		l.hold(doubt)
 		l.hold(unheld("name", redlock.VerdictNobody))
-		require.True(t, strings.HasPrefix(l.history("name"), "◐ no majority was c ● taken c"), l.history("name"))
+		require.True(t, strings.HasPrefix(l.history("name"), "◐ no majority was c ● found held c"), l.history("name"))
 	})
 }
 
@@ -175,7 +175,7 @@ func TestHistory_SaysWhenNobodyWatched(t *testing.T) {
 		l.hold(held("name", "a", time.Hour))
 		<-time.After(time.Hour)
 		l.hold(held("name", "b", time.Hour))
-		require.Equal(t, "⇄ changed hands now b · not watched from to , as no page was open · watched from here on", l.history("name"))
+		require.Equal(t, "⇄ found in other hands now b · not watched from to , as no page was open · watched from here on", l.history("name"))
 	})
 }
 
