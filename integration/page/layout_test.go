@@ -18,6 +18,22 @@ func clipped(selector string) string {
 		.filter((e) => e.scrollHeight > e.clientHeight + 1 || e.scrollWidth > e.clientWidth + 1).map((e) => e.innerText)`, selector)
 }
 
+// broken is the expression for the words, which match a pattern, that are broken over lines in the elements that match a selector.
+func broken(selector, word string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll(%q)].flatMap((cell) => {
+		const all = [], walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+		for (let node; node = walk.nextNode();) {
+			for (const { 0: word, index } of node.data.matchAll(/%s/g)) {
+				const range = document.createRange();
+				range.setStart(node, index);
+				range.setEnd(node, index + word.length);
+				if (range.getClientRects().length > 1) all.push(word);
+			}
+		}
+		return all;
+	})`, selector, word)
+}
+
 // The danger: beside the buttons is so little room that one does not see who holds a lock, and how many do.
 func TestPage_ShowsWhoHoldsALockBesideTheButtons(t *testing.T) {
 	servers := testredis.Real(t, 3)
@@ -50,18 +66,7 @@ func TestPage_BreaksNoAddressInAnOutage(t *testing.T) {
 	}
 	b.open(s.url + "lock?name=orders/4711")
 	b.see("#lock .holdings", `(?s)(the holder|a token).*not known: .*refused`)
-	broken := `[...document.querySelectorAll(".holdings td:nth-child(-n+2)")].flatMap((cell) => {
-		const all = [], walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
-		for (let node; node = walk.nextNode();) {
-			for (const { 0: word, index } of node.data.matchAll(/[\w.:]+/g)) {
-				const range = document.createRange();
-				range.setStart(node, index);
-				range.setEnd(node, index + word.length);
-				if (range.getClientRects().length > 1) all.push(word);
-			}
-		}
-		return all;
-	})`
+	broken := broken(".holdings td:nth-child(-n+2)", `[\w.:]+`)
 	for _, width := range []int64{1280, 900, 780, 390} {
 		b.do(chromedp.EmulateViewport(width, 900))
 		require.Empty(t, value[[]string](b, broken), width)
