@@ -57,6 +57,35 @@ func TestPage_ShowsWhoHoldsALockBesideTheButtons(t *testing.T) {
 	require.Contains(t, title, text(21411)+", one of 4 slots, "+text(21412)+", one of 4 slots, +2")
 }
 
+// The danger: since when a lock is held is broken into pieces that nobody reads as a time.
+func TestPage_BreaksNoTimeOfAHolder(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	s, b := serve(t, servers, "127.0.0.1:0", "--allow-unlock"), browse(t)
+	const text = "db-3 pid 21410: pg_dump, started 2026-01-02T03:04:05Z"
+	take(t, program(t, servers), "nightly/backup", text)
+	take(t, program(t, servers), "exports", "a-host-with-a-longer-name "+text+", one of 4 slots", redlock.Slots(4))
+	times := broken("main td.who, main dl div:not(.long) dd", `\d{4}-\d\d-\d\dT[\d:]+Z`)
+	for _, page := range []string{"", "lock?name=nightly/backup", "lock?name=exports"} {
+		b.open(s.url + page)
+		b.see("main", `started 2026-01-02T03:04:05Z`)
+		for _, width := range []int64{360, 390, 780, 910, 920, 1240, 1250, 1280, 1440} {
+			b.do(chromedp.EmulateViewport(width, 900))
+			require.Empty(t, value[[]string](b, times), "%d: %s", width, page)
+		}
+		b.fits(360)
+		b.fits(920)
+	}
+	b.open(s.url)
+	b.see("#locks tbody", "started 2026")
+	b.do(chromedp.EmulateViewport(1280, 900))
+	const lines = `document.querySelector(".who .cut:has(.stamp)").offsetHeight / parseFloat(getComputedStyle(document.body).lineHeight)`
+	require.Less(t, value[float64](b, lines), 2.5, "lines")
+	for _, width := range []int64{920, 970, 1160, 1250, 1280} {
+		b.do(chromedp.EmulateViewport(width, 900))
+		require.Greater(t, value[float64](b, `document.querySelector(".locks th").offsetWidth`), 140.0, "%d: room for the name", width)
+	}
+}
+
 func TestPage_BreaksNoAddressInAnOutage(t *testing.T) {
 	servers := testredis.Real(t, 5)
 	s, b := serve(t, servers, "127.0.0.1:0"), browse(t)
@@ -66,15 +95,15 @@ func TestPage_BreaksNoAddressInAnOutage(t *testing.T) {
 	}
 	b.open(s.url + "lock?name=orders/4711")
 	b.see("#lock .holdings", `(?s)(the holder|a token).*not known: .*refused`)
-	broken := broken(".holdings td:nth-child(-n+2)", `[\w.:]+`)
+	addresses := broken(".holdings td:nth-child(-n+2)", `[\w.:]+`)
 	for _, width := range []int64{1280, 900, 780, 390} {
 		b.do(chromedp.EmulateViewport(width, 900))
-		require.Empty(t, value[[]string](b, broken), width)
+		require.Empty(t, value[[]string](b, addresses), width)
 	}
 	// An error of a connection that was open names both ends. The page that follows has the true one again.
 	const both = `document.querySelector(".holdings tbody tr:last-child .mark").nextSibling.data = " not known: read tcp 10.0.0.9:51234->10.0.0.1:6379: i/o timeout", `
 	b.do(chromedp.EmulateViewport(1280, 900))
-	require.Empty(t, value[[]string](b, both+broken))
+	require.Empty(t, value[[]string](b, both+addresses))
 	for _, width := range []int{390, 780, 1280} {
 		b.fits(width)
 	}

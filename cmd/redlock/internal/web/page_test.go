@@ -111,6 +111,17 @@ func TestPage_LeavesALockInItsPlaceWhileARoundIsUnderWay(t *testing.T) {
 	})
 }
 
+func TestPage_KeepsTimesOfAHolderWhole(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *listings) {
+		lock := held("name", "a", time.Hour)
+		lock.Metadata = "2026-01-02T03:04:05Z <b>, 2026-01-02T03:04:05.5+01:00, 2026-01-02"
+		const cut = `<span class="stamp">2026-01-02T03:04:05Z</span> &lt;b&gt;, <span class="stamp">2026-01-02T03:04:05.5&#43;01:00,</span> 2026-01-02</`
+		require.Contains(t, l.hold(lock), cut)
+		_, page := l.get("/lock?name=name")
+		require.Contains(t, page, cut)
+	})
+}
+
 // heldFor returns for how long a lock is held by what the page says.
 func heldFor(t *testing.T, page, name string) string {
 	t.Helper()

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -33,6 +34,25 @@ func keys(report *survey.NodeReport) string {
 		return ""
 	}
 	return "at least " + text
+}
+
+// piece is a part of a text.
+type piece struct {
+	Text  string
+	Whole bool // it is not broken over lines
+}
+
+// stamp is a time as the metadata of redlock run has it, with what may stand behind it.
+var stamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)?[,;.)]?`)
+
+// pieces cuts the times out of a text.
+func pieces(text string) (all []piece) {
+	from := 0
+	for _, at := range stamp.FindAllStringIndex(text, -1) {
+		all = append(all, piece{text[from:at[0]], false}, piece{text[at[0]:at[1]], true})
+		from = at[1]
+	}
+	return append(all, piece{text[from:], false})
 }
 
 // clock formats a time of day.
