@@ -63,6 +63,7 @@ func TestPage_BreaksNoTimeOfAHolder(t *testing.T) {
 	s, b := serve(t, servers, "127.0.0.1:0", "--allow-unlock"), browse(t)
 	const text = "db-3 pid 21410: pg_dump, started 2026-01-02T03:04:05Z"
 	take(t, program(t, servers), "nightly/backup", text)
+	take(t, program(t, servers), "tenants/acme/reindex", text)
 	take(t, program(t, servers), "exports", "a-host-with-a-longer-name "+text+", one of 4 slots", redlock.Slots(4))
 	times := broken("main td.who, main dl div:not(.long) dd", `\d{4}-\d\d-\d\dT[\d:]+Z`)
 	for _, page := range []string{"", "lock?name=nightly/backup", "lock?name=exports"} {
@@ -83,6 +84,7 @@ func TestPage_BreaksNoTimeOfAHolder(t *testing.T) {
 	for _, width := range []int64{920, 970, 1160, 1250, 1280} {
 		b.do(chromedp.EmulateViewport(width, 900))
 		require.Greater(t, value[float64](b, `document.querySelector(".locks th").offsetWidth`), 140.0, "%d: room for the name", width)
+		require.Empty(t, value[[]string](b, broken("#locks .name", `[a-z]+`)), "%d: a name is broken at slashes", width)
 	}
 }
 

@@ -55,6 +55,9 @@ func pieces(text string) (all []piece) {
 	return append(all, piece{text[from:], false})
 }
 
+// steps cuts a name behind each slash, where it may be broken over lines.
+func steps(name string) []string { return strings.SplitAfter(name, "/") }
+
 // clock formats a time of day.
 func clock(at time.Time) string { return at.Format("15:04:05") }
 
