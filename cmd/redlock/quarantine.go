@@ -65,7 +65,7 @@ type quarantine struct {
 // It is empty if none is.
 func explainQuarantines(all []quarantine, answers func(node int) bool) (lines []line) {
 	var in []quarantine
-	voters, unread, why := 0, 0, error(nil)
+	voters, unread, unasked := 0, 0, error(nil)
 	for i, q := range all {
 		switch {
 		case !answers(i):
@@ -73,7 +73,7 @@ func explainQuarantines(all []quarantine, answers func(node int) bool) (lines []
 			in = append(in, q)
 		default:
 			if voters++; q.unread != nil {
-				unread, why = unread+1, q.unread
+				unread, unasked = unread+1, q.unread
 			}
 		}
 	}
@@ -83,7 +83,7 @@ func explainQuarantines(all []quarantine, answers func(node int) bool) (lines []
 	}
 	if unread > 0 {
 		lines = append(lines, line{fmt.Sprintf("Of %s the stamp cannot be read, so whether it is quarantined is not known: %s",
-			display.Counted(unread, "node"), firstLine(display.Error(why))), odd})
+			display.Counted(unread, "node"), why(unasked)), odd})
 	}
 	return lines
 }

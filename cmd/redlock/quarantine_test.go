@@ -49,7 +49,9 @@ func TestListAndInspect_SayThatTooManyNodesAreQuarantined(t *testing.T) {
 		do(t, on[:1], "ACL", "SETUSER", "default", "resetkeys", "~lock:*", "~name")
 		says("3 of 5 nodes are quarantined: no lock can be taken for T more. "+
 			"Of 1 node the stamp cannot be read, so whether it is quarantined is not known: ", guard, "--key-prefix=lock:")
-		do(t, on[:1], "ACL", "SETUSER", "default", "~*")
+		do(t, on[:1], "ACL", "SETUSER", "default", "~*", "-info")
+		says("Of 1 node the stamp cannot be read, so whether it is quarantined is not known: INFO is refused", guard)
+		do(t, on[:1], "ACL", "SETUSER", "default", "+info")
 		require.Contains(t, refused(t, exitUsage, flags, append(command, "--restart-guard=-1s")...), "--restart-guard must be between 0s and 336h")
 		require.Contains(t, refused(t, exitUsage, flags, append(command, "--durable=none")...), `--durable: "none" is not the address of a node`)
 	}

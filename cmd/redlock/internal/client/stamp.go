@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -75,11 +76,18 @@ type Stamped struct {
 	Nameless bool      // the server says what it is, and not which one: nobody can stamp it
 }
 
+// errUnnamed is why a stamp says nothing: whether it is that of the server is not known.
+var errUnnamed = errors.New("INFO is refused")
+
 // ReadStamped reads the stamp, from replies to INFO and to [AskStamp]. An empty info was refused.
 func ReadStamped(server, replication string, replies []any) (s Stamped) {
 	who := node.Identity(server, replication)
-	if who.Process == "" || who.History == "" {
-		s.Nameless = server != "" && replication != ""
+	switch {
+	case server == "" || replication == "":
+		s.StampErr = errUnnamed
+		return s
+	case who.Process == "" || who.History == "":
+		s.Nameless = true
 		return s
 	}
 	if s.Stamp, s.StampErr = ReadStamp(who, replies); s.StampErr == nil {

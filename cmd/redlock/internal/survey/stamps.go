@@ -10,7 +10,7 @@ import (
 )
 
 // AskStamps asks servers since when they have been in use as nodes. It returns within the timeout. Its result i is about the i-th
-// server, and zero if that fails or is not to be asked.
+// server, and zero if that is not to be asked.
 func AskStamps(ctx context.Context, servers []*node.Server, asked func(addr string) bool, timeout time.Duration) []client.Stamped {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -25,15 +25,15 @@ func AskStamps(ctx context.Context, servers []*node.Server, asked func(addr stri
 	return all
 }
 
-func askStamp(ctx context.Context, s *node.Server) (stamped client.Stamped) {
+func askStamp(ctx context.Context, s *node.Server) client.Stamped {
 	c, err := client.Connect(ctx, s)
 	if err != nil {
-		return stamped
+		return client.Stamped{StampErr: err}
 	}
 	defer c.Close()
 	replies, err := c.DoAll(ctx, append([][]string{{"INFO", "server"}, {"INFO", "replication"}}, client.AskStamp(s)...))
 	if err != nil {
-		return stamped
+		return client.Stamped{StampErr: err}
 	}
 	server, _ := textOf(replies[0]) // a refusal says nothing
 	replication, _ := textOf(replies[1])

@@ -89,6 +89,12 @@ func TestServer_SaysThatAStampMayNotBeRead(t *testing.T) {
 	})
 	page := s.see("/", "All 3 nodes answer")
 	require.Contains(t, nodeOn(t, page, s.servers[0]), "whether it is quarantined is not known, as its stamp cannot be read: NOPERM")
+
+	s = guarded(t, time.Hour, nil, func(servers []*testredis.Process) { do(t, servers[:1], "ACL", "SETUSER", "default", "-info") })
+	page = s.see("/", "3 of 3 nodes answer, but only 1 of them is not quarantined")
+	require.Contains(t, nodeOn(t, page, s.servers[0]), "whether it is quarantined is not known, as its stamp cannot be read: INFO is refused")
+	_, metrics := s.get("/metrics")
+	require.Equal(t, 2, strings.Count(metrics, "\nredlock_probe_node_quarantined{"), "of the first one it is not known")
 }
 
 // The danger: a quarantine hides that the user of the page may not list the locks of a node, so their number seems to be the true one.
