@@ -59,7 +59,7 @@ func (c *inspectCmd) Run(ctx context.Context, to streams) error {
 		if c.Full {
 			out.columns = 0
 		}
-		answers := func(node int) bool { return answered(&s.Nodes[node]) }
+		answers := func(node int) bool { return grants(s.Nodes[node].Err) }
 		out.print(append(c.lines(s, who, trips, out.columns), explainQuarantines(guarded, answers)...))
 		return unanswered(err)
 	})

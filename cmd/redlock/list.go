@@ -88,7 +88,7 @@ func (c *listCmd) show(ctx context.Context, servers []*node.Server, out, errs pa
 	if c.JSON {
 		return errors.Join(display.JSON(out.w, listOf(listing, guarded, shown, hidden), ""), err)
 	}
-	answers := func(node int) bool { return listing.Nodes[node].Err == nil }
+	answers := func(node int) bool { return grants(listing.Nodes[node].Err) }
 	out.print(append(c.lines(listing, shown, hidden), explainQuarantines(guarded, answers)...))
 	return err
 }

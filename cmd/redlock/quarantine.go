@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -59,6 +60,13 @@ type quarantine struct {
 	left    time.Duration // for how much longer programs do not ask it for locks; redlock.NoLimit means for ever
 	unbegun bool          // the time begins when a program connects
 	unread  error         // why it is not known
+}
+
+// grants reports whether a node that has answered with an error may grant locks to programs: the user may lack a right that they have.
+func grants(err error) bool {
+	refusal := (*nodeerr.ServerError)(nil)
+	return err == nil || errors.Is(err, nodeerr.ErrForeign) || errors.Is(err, survey.ErrTooManyKeys) ||
+		errors.As(err, &refusal) && refusal.Code == "NOPERM"
 }
 
 // explainQuarantines says how many nodes that answer are quarantined, and for how long nobody can take a lock if these are too many.

@@ -63,6 +63,22 @@ func TestListAndInspect_SayThatTooManyNodesAreQuarantined(t *testing.T) {
 	require.Regexp(t, `be taken for 50m\d+s more\.`, out, "all three are needed")
 }
 
+// The danger: nodes that vote count as away, as the user may not list or read what they hold, and "no lock can be taken" is wrong.
+func TestListAndInspect_CountNodesThatOnlyTheUserMayNotRead(t *testing.T) {
+	on, flags := real5(t)
+	for i, age := range []time.Duration{time.Minute, 2 * time.Hour, time.Minute, 2 * time.Hour, 2 * time.Hour} {
+		stamped(t, on[i], age)
+	}
+	for command, rule := range map[string][]any{"list": {"-scan"}, "inspect": {"resetkeys", "~quorumlock:*"}} {
+		do(t, on[:2], "ACL", append([]any{"SETUSER", "default"}, rule...)...)
+		args := map[string][]string{"list": {command}, "inspect": {command, "name"}}[command]
+		code, out, _ := call(t.Context(), with(flags, append(args, "--restart-guard=1h")...)...)
+		require.Zero(t, code, out)
+		require.Contains(t, steady(out), "2 of 5 nodes are quarantined for T more.", command)
+		do(t, on[:2], "ACL", "SETUSER", "default", "+@all", "~*")
+	}
+}
+
 func TestExplainQuarantines_CountsTheNodesThatAnswer(t *testing.T) {
 	t.Parallel()
 	const second, ever = time.Second, redlock.NoLimit
