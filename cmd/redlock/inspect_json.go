@@ -66,7 +66,8 @@ type nodeInspection struct {
 	Fence    uint64       `json:"fence,omitempty"`
 	TTL      int64        `json:"ttl_ms,omitempty"`
 	Latency  float64      `json:"latency_ms,omitempty"`
-	Left     int64        `json:"quarantine_ms,omitempty"` // -1 means for ever
+	Left     int64        `json:"quarantine_ms,omitempty"`    // -1 means for ever
+	Blind    string       `json:"quarantine_error,omitempty"` // why it is not known
 	Error    string       `json:"error,omitempty"`
 }
 
@@ -92,7 +93,7 @@ func inspectionOf(s *redlock.LockState, who survey.Presence, guarded []quarantin
 		of := nodeInspection{
 			Kind: n.Kind, Addr: n.Addr, Answered: answered(n), Data: errors.Is(n.Err, nodeerr.ErrForeign),
 			Token: string(h.Token), Metadata: h.Metadata, Fence: h.Fence, TTL: millis(n.TTL), Error: why(n.Err),
-			Left: millis(guarded[i].left),
+			Left: millis(guarded[i].left), Blind: why(guarded[i].unread),
 		}
 		if d := trips.of(n.Addr); d > 0 && of.Answered {
 			of.Latency = float64(d.Microseconds()) / 1000

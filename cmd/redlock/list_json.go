@@ -45,7 +45,8 @@ type reportJSON struct {
 	Addr  string  `json:"addr"`
 	Keys  int     `json:"keys"`
 	Took  float64 `json:"took_ms"`
-	Left  int64   `json:"quarantine_ms,omitempty"` // -1 means for ever
+	Left  int64   `json:"quarantine_ms,omitempty"`    // -1 means for ever
+	Blind string  `json:"quarantine_error,omitempty"` // why it is not known
 	Error string  `json:"error,omitempty"`
 }
 
@@ -65,7 +66,7 @@ func listOf(listing *survey.Listing, guarded []quarantine, shown []survey.Lock, 
 		to.Locks = append(to.Locks, lock)
 	}
 	for i, n := range listing.Nodes {
-		to.Nodes = append(to.Nodes, reportJSON{n.Addr, n.Keys, float64(n.Took.Microseconds()) / 1000, millis(guarded[i].left), why(n.Err)})
+		to.Nodes = append(to.Nodes, reportJSON{n.Addr, n.Keys, float64(n.Took.Microseconds()) / 1000, millis(guarded[i].left), why(guarded[i].unread), why(n.Err)})
 	}
 	return to
 }

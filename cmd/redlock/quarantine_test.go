@@ -51,6 +51,8 @@ func TestListAndInspect_SayThatTooManyNodesAreQuarantined(t *testing.T) {
 			"Of 1 node the stamp cannot be read, so whether it is quarantined is not known: ", guard, "--key-prefix=lock:")
 		do(t, on[:1], "ACL", "SETUSER", "default", "~*", "-info")
 		says("Of 1 node the stamp cannot be read, so whether it is quarantined is not known: INFO is refused", guard)
+		document = succeed(t, append(flags, guard), append(command, "--json")...)
+		require.Equal(t, 1, strings.Count(document, `"quarantine_error":"INFO is refused"`))
 		do(t, on[:1], "ACL", "SETUSER", "default", "+info")
 		require.Contains(t, refused(t, exitUsage, flags, append(command, "--restart-guard=-1s")...), "--restart-guard must be between 0s and 336h")
 		require.Contains(t, refused(t, exitUsage, flags, append(command, "--durable=none")...), `--durable: "none" is not the address of a node`)
