@@ -111,6 +111,19 @@ func TestPage_LeavesALockInItsPlaceWhileARoundIsUnderWay(t *testing.T) {
 	})
 }
 
+// The danger: a lock that seems to be held for an hour after its last holder, as the key stays on the nodes.
+func TestPage_ShowsThatSharersEndBeforeTheirKey(t *testing.T) {
+	s := overReal(t, allowed)
+	joins(t, s.servers, "report", "alice", -1)
+	do(t, s.servers, "PEXPIRE", "lock:report", (2 * time.Hour).Milliseconds())
+	s.see("/lock?name=report", "alice")
+	for _, path := range []string{"/lock?name=report", "/unlock?name=report", endOf("report", "alice")} {
+		_, page := s.get(path)
+		_, nodes, _ := strings.Cut(page, `<table class="holdings">`)
+		require.Equal(t, size, strings.Count(nodes, `<td class="left">9 min 5`), nodes)
+	}
+}
+
 func TestPage_KeepsTimesOfAHolderWhole(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *listings) {
 		lock := held("name", "a", time.Hour)
