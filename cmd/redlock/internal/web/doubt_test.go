@@ -65,6 +65,17 @@ func TestPage_ShowsWhoMayHoldALockOfWhichTooLittleIsKnown(t *testing.T) {
 	}
 }
 
+func TestPage_SaysWhyNothingIsKnownOfALock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := overBoard(t, nil)
+		for nodes, why := range map[string]string{"---..": "too few nodes answer", "~~~..": "too few nodes list all of their locks"} {
+			b.show(l, nodes)
+			_, page := l.get("/lock?name=name")
+			require.Contains(t, page, "unknown: "+why, nodes)
+		}
+	})
+}
+
 func TestPage_SaysWhoHeldALockWhenThatWasKnownLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := overBoard(t, nil)

@@ -161,6 +161,8 @@ func (s *scene) about(name string) *lockView {
 			v.State, v.Text = stateUnknown, "unknown: not among those that were listed"
 		case l.Verdict == redlock.VerdictNobody:
 			v.State = stateFree
+		case s.snap.answering() >= listing.Need:
+			v.Text = "unknown: too few nodes list all of their locks"
 		default:
 			v.Text = "unknown: too few nodes answer"
 		}
