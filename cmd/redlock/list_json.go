@@ -66,7 +66,10 @@ func listOf(listing *survey.Listing, guarded []quarantine, shown []survey.Lock, 
 		to.Locks = append(to.Locks, lock)
 	}
 	for i, n := range listing.Nodes {
-		to.Nodes = append(to.Nodes, reportJSON{n.Addr, n.Keys, float64(n.Took.Microseconds()) / 1000, millis(guarded[i].left), why(guarded[i].unread), why(n.Err)})
+		to.Nodes = append(to.Nodes, reportJSON{
+			Addr: n.Addr, Keys: n.Keys, Took: float64(n.Took.Microseconds()) / 1000,
+			Left: millis(guarded[i].left), Blind: why(guarded[i].unread), Error: why(n.Err),
+		})
 	}
 	return to
 }

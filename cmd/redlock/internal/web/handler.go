@@ -20,7 +20,9 @@ import (
 //go:embed page.html style.css live.js icon.svg
 var files embed.FS
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{"mark": mark, "clip": clip, "pieces": pieces, "steps": steps}).ParseFS(files, "page.html"))
+var templates = template.Must(template.New("").Funcs(functions).ParseFS(files, "page.html"))
+
+var functions = template.FuncMap{"mark": mark, "clip": clip, "pieces": pieces, "steps": steps}
 
 // clip makes a text fit to be shown.
 func clip(text string) string { return display.Clipped(text, 2*maxText) }
