@@ -116,7 +116,7 @@ func TestList_NamesTheNodesThatFail(t *testing.T) {
 	on[2].Stop()
 	code, out, errors = call(t.Context(), with(flags, "list", "--json")...)
 	require.Equal(t, exitUnavailable, code)
-	require.Contains(t, errors, "no quorum of nodes: 2 of 5 nodes answered, 3 needed")
+	require.Contains(t, errors, "no quorum of nodes: 2 of 5 nodes listed all keys, 3 needed")
 	document := decoded[listJSON](t, out)
 	require.Len(t, document.Locks, 3)
 	for _, l := range document.Locks {
@@ -171,5 +171,5 @@ func TestList_EndsIfANodeNamesKeysForEver(t *testing.T) {
 	})
 	errors := refused(t, exitUnavailable, nil, "list", "--nodes=redis://"+addr, "--timeout=10s", "--node-limit=3s")
 	require.Contains(t, errors, "too many keys to be listed within 3s: give it more time with --node-limit")
-	require.Contains(t, errors, "no quorum of nodes: 0 of 1 nodes answered, 1 needed")
+	require.Contains(t, errors, "no quorum of nodes: 0 of 1 nodes listed all keys, 1 needed")
 }

@@ -77,7 +77,7 @@ func List(ctx context.Context, servers []*node.Server, o Options) (*Listing, err
 	asking.Wait()
 	t.merge(listing)
 	if answered := listing.Answered(); answered < listing.Need {
-		err := fmt.Errorf("%w: %d of %d nodes answered, %d needed", redlock.ErrNoQuorum, answered, len(servers), listing.Need)
+		err := fmt.Errorf("%w: %d of %d nodes listed all keys, %d needed", redlock.ErrNoQuorum, answered, len(servers), listing.Need)
 		return listing, errors.Join(ctx.Err(), err)
 	}
 	return listing, nil

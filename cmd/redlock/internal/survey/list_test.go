@@ -279,7 +279,7 @@ func TestList_GoesOnWithoutTheNodesThatFail(t *testing.T) {
 	on[2].Stop()
 	listing, err := survey.List(t.Context(), servers(t, on), o)
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	require.ErrorContains(t, err, "2 of 5 nodes answered, 3 needed")
+	require.ErrorContains(t, err, "2 of 5 nodes listed all keys, 3 needed")
 	require.Equal(t, 2, listing.Answered())
 	require.Len(t, listing.Locks, 1)
 	require.Equal(t, redlock.VerdictUnknown, listing.Locks[0].Verdict)

@@ -59,7 +59,7 @@ func unwatched(past *history) (rows []dated) {
 	for _, g := range past.gaps {
 		text := fmt.Sprintf("not watched from %s to %s, as no page was open", clock(g.From), clock(g.To))
 		if g.Asked {
-			text = fmt.Sprintf("not known from %s to %s, as too few nodes answered", clock(g.From), clock(g.To))
+			text = fmt.Sprintf("not known from %s to %s, as too few nodes listed all keys", clock(g.From), clock(g.To))
 		}
 		rows = append(rows, dated{g.From, changeView{Clock: clock(g.From), State: "note", Text: text}})
 	}

@@ -142,13 +142,13 @@ func TestHistory_SaysWhenTooFewNodesAnswered(t *testing.T) {
 		}
 		l.answer(3)
 		l.hold(held("name", "a", time.Hour))
-		require.Equal(t, "· not known from to , as too few nodes answered · watched from here on", l.history("name"))
+		require.Equal(t, "· not known from to , as too few nodes listed all keys · watched from here on", l.history("name"))
 		l.answer(1)
 		l.hold()
 		<-time.After(time.Hour)
 		l.answer(3)
 		l.hold(held("name", "a", time.Hour))
-		require.Equal(t, "· not watched from to , as no page was open · not known from to , as too few nodes answered · not known from to , as too few nodes answered · watched from here on", l.history("name"))
+		require.Equal(t, "· not watched from to , as no page was open · not known from to , as too few nodes listed all keys · not known from to , as too few nodes listed all keys · watched from here on", l.history("name"))
 	})
 }
 
@@ -165,7 +165,7 @@ func TestHistory_SaysWhenNobodyWatchedAnOutage(t *testing.T) {
 		}
 		l.answer(3)
 		l.hold(held("name", "a", time.Hour))
-		const away, outage = "· not watched from to , as no page was open", "· not known from to , as too few nodes answered"
+		const away, outage = "· not watched from to , as no page was open", "· not known from to , as too few nodes listed all keys"
 		require.Equal(t, strings.Join([]string{outage, away, outage, away, "· watched from here on"}, " "), l.history("name"))
 	})
 }
