@@ -97,7 +97,7 @@ func TestAlerts_PassTheTestsThatLieBesideThem(t *testing.T) {
 	t.Parallel()
 	needPrometheus(t, "promtool")
 	out := run(t, "sh", "-c", "cd testdata && promtool test rules *.yml")
-	require.Equal(t, 4, strings.Count(out, "SUCCESS"), out)
+	require.Equal(t, 5, strings.Count(out, "SUCCESS"), out)
 }
 
 func TestAlerts_EachIsTestedAtItsThresholdAndIfItIsAboutAStateAfterARecovery(t *testing.T) {
@@ -198,6 +198,8 @@ func TestAlertsOfNodes_AreTestedAndHaveTheThresholdsOfTheDocumentation(t *testin
 	require.NoError(t, err)
 	tests, err := os.ReadFile("testdata/nodes.yml")
 	require.NoError(t, err)
+	days, err := os.ReadFile("testdata/days.yml")
+	require.NoError(t, err)
 	said := map[string]string{
 		"RedlockProbeNodeDown": "for 1 min", "RedlockProbeMajorityDown": "for 2 min", "RedlockLockWithoutTTL": "for 5 min",
 		"RedlockProbeNodeQuarantined": "for 15 min", "RedlockDoctorFault": "a fault", "RedlockDoctorLate": "for 25 hours", "RedlockProbeMissing": "for 5 min",
@@ -205,7 +207,7 @@ func TestAlertsOfNodes_AreTestedAndHaveTheThresholdsOfTheDocumentation(t *testin
 	alerts := each(readToolAlerts(t, "alerts-nodes.yml"))
 	require.Len(t, alerts, len(said))
 	for alert, rule := range alerts {
-		require.Contains(t, string(tests), fmt.Sprintf("ALERTS{alertname=%q, alertstate=\"firing\", ", alert))
+		require.Contains(t, string(tests)+string(days), fmt.Sprintf("ALERTS{alertname=%q, alertstate=\"firing\", ", alert))
 		row := regexp.MustCompile("(?m)^\\| `" + alert + "` \\| ([^|]*) \\|").FindStringSubmatch(string(document))
 		require.NotNil(t, row, alert)
 		require.Contains(t, row[1], said[alert], alert)
