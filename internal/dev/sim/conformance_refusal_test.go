@@ -12,7 +12,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/dev/sim"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
@@ -22,7 +21,7 @@ import (
 func TestKeyspace_RefusesCommandsAsRedisDoes(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	server := testredis.Real(t, 1)[0]
+	server := realServer(t)
 	f := newRefuser(t, server, func(command string) bool { return command[0] != 'Z' && command != "PEXPIREAT" })
 	for n := range uint64(40) { // each time the first acquires have to prove the rights of the user
 		p := newPair(t, seed+n, server, f)
@@ -37,7 +36,7 @@ func TestKeyspace_RefusesCommandsAsRedisDoes(t *testing.T) {
 
 // Likewise about keys that some share.
 func TestKeyspace_RefusesCommandsAboutSharersAsRedisDoes(t *testing.T) {
-	server := testredis.Real(t, 1)[0]
+	server := realServer(t)
 	s := onRedis(t, server, newRefuser(t, server, func(command string) bool { return command != "INCRBY" }))
 	s.run(s.urlOf(server), 3000)
 	s.refusals(t, 75)
@@ -45,7 +44,7 @@ func TestKeyspace_RefusesCommandsAboutSharersAsRedisDoes(t *testing.T) {
 
 // refuser has a server refuse something to its user, and a simulated one to everybody. A nil *refuser refuses nothing.
 type refuser struct {
-	on      *testredis.Process
+	on      *lasting
 	may     []string // commands that it may refuse
 	refuses string   // "" means nothing
 	refused map[string]int
@@ -56,7 +55,7 @@ type refuser struct {
 // full stands for what is refused by a server that is full.
 const full = "full"
 
-func newRefuser(t *testing.T, server *testredis.Process, may func(command string) bool) *refuser {
+func newRefuser(t *testing.T, server *lasting, may func(command string) bool) *refuser {
 	f := &refuser{on: server, refused: map[string]int{}}
 	f.may = slices.DeleteFunc(sim.Commands(), func(command string) bool { return command == "PUBLISH" || !may(command) })
 	f.set(t, "ACL", "SETUSER", "locker", "reset", "on", ">secret", "allkeys", "allchannels", "allcommands")
@@ -64,7 +63,7 @@ func newRefuser(t *testing.T, server *testredis.Process, may func(command string
 }
 
 // urlOf is that of a server for the user.
-func (f *refuser) urlOf(server *testredis.Process) string {
+func (f *refuser) urlOf(server *lasting) string {
 	if f == nil {
 		return server.URL()
 	}
