@@ -168,6 +168,7 @@ func TestBatch_JoinedCommandsDoWhatEachDoesByItself(t *testing.T) {
 		random, g := rand.New(rand.NewPCG(seed, 0)), new(gate)
 		n := open(t, server.Addr(), patient(), withDialer(g.behind(new(net.Dialer).DialContext)))
 		prove(t, n, "proof")
+		server = testredis.Lasting(t, server)
 		for i := range 30 {
 			promptly(t, func(now uint64) (want, got any) {
 				w := world{random, now, 60, true}

@@ -43,7 +43,8 @@ func (d data) isText() (text string, is bool) { return d.args[0].(string), d.com
 // onStrangersData runs a test with each of a stranger's data under the key, with a TTL and without. keeps empties the server and puts
 // the data there. The function that it returns fails the test if the data, or its TTL, has changed.
 func onStrangersData(t *testing.T, key string, test func(t *testing.T, server testredis.Server, n *node.Node, d data, keeps func() (intact func(string)))) {
-	server, n := openReal(t)
+	process, n := openReal(t)
+	server := testredis.Lasting(t, process)
 	for _, d := range strangersData() {
 		for _, expires := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, expires: %t", d.what, expires), func(t *testing.T) {

@@ -56,6 +56,25 @@ func URLs[S Server](servers []S) []string {
 	return urls
 }
 
+// Lasting returns a server whose Do uses one connection until the end of the test: for a test that asks very often, from one
+// goroutine at a time. The server must neither stop nor cut connections.
+func Lasting(tb testing.TB, s Server) Server {
+	tb.Helper()
+	conn, err := redis.Dial("tcp", s.Addr())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = conn.Close() })
+	return lasting{s, conn}
+}
+
+type lasting struct {
+	Server
+	conn redis.Conn
+}
+
+func (l lasting) Do(cmd string, args ...any) (any, error) { return l.conn.Do(cmd, args...) }
+
 // Servers returns processes as the interface that Mini and Embed return too.
 func Servers(processes []*Process) []Server {
 	servers := make([]Server, len(processes))

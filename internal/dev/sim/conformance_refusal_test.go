@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/dev/sim"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
@@ -21,7 +22,7 @@ import (
 func TestKeyspace_RefusesCommandsAsRedisDoes(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	server := realServer(t)
+	server := testredis.Lasting(t, testredis.Real(t, 1)[0])
 	f := newRefuser(t, server, func(command string) bool { return command[0] != 'Z' && command != "PEXPIREAT" })
 	for n := range uint64(40) { // each time the first acquires have to prove the rights of the user
 		p := newPair(t, seed+n, server, f)
@@ -36,7 +37,7 @@ func TestKeyspace_RefusesCommandsAsRedisDoes(t *testing.T) {
 
 // Likewise about keys that some share.
 func TestKeyspace_RefusesCommandsAboutSharersAsRedisDoes(t *testing.T) {
-	server := realServer(t)
+	server := testredis.Lasting(t, testredis.Real(t, 1)[0])
 	s := onRedis(t, server, newRefuser(t, server, func(command string) bool { return command != "INCRBY" }))
 	s.run(s.urlOf(server), 3000)
 	s.refusals(t, 75)
@@ -44,7 +45,7 @@ func TestKeyspace_RefusesCommandsAboutSharersAsRedisDoes(t *testing.T) {
 
 // refuser has a server refuse something to its user, and a simulated one to everybody. A nil *refuser refuses nothing.
 type refuser struct {
-	on      *lasting
+	on      testredis.Server
 	may     []string // commands that it may refuse
 	refuses string   // "" means nothing
 	refused map[string]int
@@ -55,7 +56,7 @@ type refuser struct {
 // full stands for what is refused by a server that is full.
 const full = "full"
 
-func newRefuser(t *testing.T, server *lasting, may func(command string) bool) *refuser {
+func newRefuser(t *testing.T, server testredis.Server, may func(command string) bool) *refuser {
 	f := &refuser{on: server, refused: map[string]int{}}
 	f.may = slices.DeleteFunc(sim.Commands(), func(command string) bool { return command == "PUBLISH" || !may(command) })
 	f.set(t, "ACL", "SETUSER", "locker", "reset", "on", ">secret", "allkeys", "allchannels", "allcommands")
@@ -63,7 +64,7 @@ func newRefuser(t *testing.T, server *lasting, may func(command string) bool) *r
 }
 
 // urlOf is that of a server for the user.
-func (f *refuser) urlOf(server *lasting) string {
+func (f *refuser) urlOf(server testredis.Server) string {
 	if f == nil {
 		return server.URL()
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/dev/sim"
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -25,14 +26,14 @@ import (
 // Random commands about keys that some share: the same answers of a real server and of the simulated one, and the same keys with the same
 // TTLs afterwards. Beside the real time that goes by, whole hours do at times.
 func TestKeyspace_UnderstandsSharersAsRedisDoes(t *testing.T) {
-	server := realServer(t)
+	server := testredis.Lasting(t, testredis.Real(t, 1)[0])
 	s := onRedis(t, server, nil)
 	s.run(server.URL(), 2000)
 	s.covers(44)
 }
 
 // onRedis compares with a real server.
-func onRedis(t *testing.T, server *lasting, f *refuser) *sharing {
+func onRedis(t *testing.T, server testredis.Server, f *refuser) *sharing {
 	s := &sharing{T: t, refuser: f, do: server.Do, unit: 36 * time.Second, tolerance: 5 * time.Second}
 	s.pass = func(d time.Duration) {
 		for _, key := range s.all() {

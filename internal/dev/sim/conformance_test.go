@@ -31,7 +31,7 @@ func (b inbox) Reply(_ wire.Tag, reply *wire.Reply) { b <- *reply }
 func TestKeyspace_UnderstandsCommandsAsRedisDoes(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	p := newPair(t, seed, realServer(t), nil)
+	p := newPair(t, seed, testredis.Lasting(t, testredis.Real(t, 1)[0]), nil)
 	for step := range 3000 {
 		p.step(step)
 	}
@@ -39,29 +39,12 @@ func TestKeyspace_UnderstandsCommandsAsRedisDoes(t *testing.T) {
 	require.GreaterOrEqual(t, len(p.answers), 33, "nearly every command has had every answer: there are 36")
 }
 
-// lasting is a real server that is asked over one connection.
-type lasting struct {
-	*testredis.Process
-	conn redis.Conn
-}
-
-func realServer(t *testing.T) *lasting {
-	server := testredis.Real(t, 1)[0]
-	conn, err := redis.Dial("tcp", server.Addr())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	return &lasting{server, conn}
-}
-
-// Do runs a command.
-func (l *lasting) Do(command string, args ...any) (any, error) { return l.conn.Do(command, args...) }
-
 // pair is a real server and a simulated one.
 type pair struct {
 	*testing.T
 	*refuser
 	r         *rand.Rand
-	server    *lasting
+	server    testredis.Server
 	node      *node.Node
 	simulated *sim.Keyspace
 	data      map[string]string // under the key of the counter of a key, if it is somebody's
@@ -71,7 +54,7 @@ type pair struct {
 	answers   map[string]int
 }
 
-func newPair(t *testing.T, seed uint64, server *lasting, f *refuser) *pair {
+func newPair(t *testing.T, seed uint64, server testredis.Server, f *refuser) *pair {
 	nodes, err := pool.Open([]string{f.urlOf(server)}, pool.WithTimeout(20*time.Second))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = nodes[0].Close() })
