@@ -355,7 +355,19 @@ func (l leftKeys) String() string {
 // eventually waits for what is bound to happen; the bound is only there to end a test that has failed.
 func eventually(tb testing.TB, happened func() bool, what string, args ...any) {
 	tb.Helper()
-	require.Eventuallyf(tb, happened, 30*time.Second, 2*time.Millisecond, what, args...)
+	until(tb, 20*time.Millisecond, happened, what, args...)
+}
+
+// until asks whether something has happened, until it has. The pauses between are an eighth of the wait, and most at most.
+func until(tb testing.TB, most time.Duration, happened func() bool, what string, args ...any) {
+	tb.Helper()
+	for began := time.Now(); !happened(); {
+		waited := time.Since(began)
+		if waited > 30*time.Second {
+			require.FailNow(tb, fmt.Sprintf("never: "+what, args...))
+		}
+		pass(min(max(waited/8, time.Millisecond), most))
+	}
 }
 
 // receive returns what comes from a channel.
@@ -579,7 +591,7 @@ func won(tb testing.TB, waiter <-chan held) *redlock.Lock {
 // turnUntil lets the fake's time go by in steps, and time for what comes of each, until something has happened.
 func turnUntil(tb testing.TB, fake *clocktest.Fake, step time.Duration, happened func() bool) {
 	tb.Helper()
-	eventually(tb, func() bool {
+	until(tb, 2*time.Millisecond, func() bool {
 		if happened() {
 			return true
 		}
