@@ -143,9 +143,15 @@ type config map[string]any
 // configFlag is the name of a file that sets flags.
 type configFlag string
 
-// BeforeResolve adds what the file sets. kong calls it.
+// BeforeResolve adds what the file sets. kong calls it for the flag, and for that of each other command if a variable sets it.
 func (configFlag) BeforeResolve(context *kong.Context, trace *kong.Path) error {
+	if !slices.Contains(context.Flags(), trace.Flag) {
+		return nil
+	}
 	path := string(context.FlagValue(trace.Flag).(configFlag))
+	if path == "" {
+		return usage("--config: the name of the file is empty")
+	}
 	file, err := os.Open(kong.ExpandPath(path))
 	if err != nil {
 		return usage("--config: %w", err)

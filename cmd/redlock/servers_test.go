@@ -55,6 +55,30 @@ func TestServerFlags_AFlagGoesBeforeItsVariableAndThatBeforeTheFile(t *testing.T
 	require.Equal(t, []string{"redis://a", "redis://b"}, flags.Nodes)
 }
 
+// The danger: a forced unlock on the nodes of one file, under the prefix of another.
+func TestServerFlags_OneFileCountsWhateverOtherCommandsHave(t *testing.T) {
+	const first, second = "127.0.0.1:1 ", "127.0.0.1:2 "
+	one, other := file(t, `{"nodes": ["redis://127.0.0.1:1"]}`), file(t, `{"nodes": ["redis://127.0.0.1:2"], "key-prefix": "b:"}`)
+	t.Setenv("REDLOCK_CONFIG", one)
+	_, out, _ := call(t.Context(), "inspect", "x")
+	require.Contains(t, out, "Lock x,")
+	require.Contains(t, out, first)
+	for _, variable := range []string{one, "/nowhere"} {
+		t.Setenv("REDLOCK_CONFIG", variable)
+		_, out, _ = call(t.Context(), "inspect", "x", "--config", other)
+		require.Contains(t, out, "Lock b:x,")
+		require.Contains(t, out, second)
+		require.NotContains(t, out, first)
+	}
+	for _, needsNone := range []string{"version", "man"} {
+		code, _, errors := call(t.Context(), needsNone)
+		require.Zero(t, code, errors)
+	}
+	code, _, errors := call(t.Context(), "inspect", "x")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, errors, "--config: open /nowhere: no such file")
+}
+
 func TestServerFlags_WhatIsWrongIsNamedWithoutPasswords(t *testing.T) {
 	const nodes = "--nodes=redis://a"
 	for want, args := range map[string][]string{
@@ -69,6 +93,7 @@ func TestServerFlags_WhatIsWrongIsNamedWithoutPasswords(t *testing.T) {
 		"must be a JSON object, such as":           {"--config=" + file(t, `nodes = redis://:hunter2@a`)},
 		"must be a single JSON object":             {"--config=" + file(t, `{} {}`)},
 		"--config: open /nowhere: no such file":    {"--config=/nowhere"},
+		"--config: the name of the file is empty":  {"--config="},
 		`"nodes" must be a text, a number`:         {"--config=" + file(t, `{"nodes": {"a": "redis://:hunter2@a"}}`)},
 	} {
 		_, err := parsed(t, args...)
