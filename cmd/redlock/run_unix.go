@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -136,7 +137,7 @@ func (c *runCmd) failed(locker *redlock.Locker, err error) supervise.Report {
 			nodes = display.Nodes(refusal)
 		}
 	}
-	if state, err := locker.Inspect(context.Background(), name); err == nil && display.Holder(state) != "" {
+	if state, err := client.Look(context.Background(), locker, name); err == nil && display.Holder(state) != "" {
 		by = strconv.Quote(display.Holder(state))
 	}
 	report.Text = fmt.Sprintf("%sthe lock %q is held by %s; see: %s%s", over, name, by, c.inspectHint(c.Flags, name), nodes)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -49,7 +50,7 @@ func isSplit(ctx context.Context, locker *redlock.Locker, names []string, err er
 		return false
 	}
 	for _, name := range names {
-		if state, err := locker.Inspect(ctx, name); err != nil || state.Verdict == redlock.VerdictHeld || state.Verdict == redlock.VerdictForeign {
+		if state, err := client.Look(ctx, locker, name); err != nil || state.Verdict == redlock.VerdictHeld || state.Verdict == redlock.VerdictForeign {
 			return false
 		}
 	}

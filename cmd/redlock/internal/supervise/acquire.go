@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/contest"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -246,14 +247,22 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
+// look asks the nodes who holds a lock. It waits for those that hang only if too few others answer.
+func (j *Job) look(ctx context.Context, name string) (*redlock.LockState, error) {
+	if state, err := client.Look(ctx, j.Locker, name); err == nil {
+		return state, nil
+	}
+	return j.Locker.Inspect(ctx, name)
+}
+
 // obstacle asks the nodes why the lock is waited for. It returns an error if too few grant it, and ErrWithin if the outer redlock
 // run of this one holds it.
 func (j *Job) obstacle(ctx context.Context) (blocked event, text string, err error) {
 	name := j.Names[0]
-	state, err := j.Locker.Inspect(ctx, name)
+	state, err := j.look(ctx, name)
 	for i := 1; i < len(j.Names) && err == nil && state.Verdict != redlock.VerdictHeld; i++ {
 		name = j.Names[i]
-		state, err = j.Locker.Inspect(ctx, name)
+		state, err = j.look(ctx, name)
 	}
 	blocked = event{Event: "blocked", Lock: j.among(name)}
 	text = fmt.Sprintf("waiting for the lock %q", name)

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -120,9 +121,7 @@ func (h *holder) run() Report {
 // sayTwins says which nodes are the same server as another. A node that hangs has a second, because a command that ends before
 // that waits for this.
 func (h *holder) sayTwins() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	state, _ := h.Locker.Inspect(ctx, h.Names[0])
+	state, _ := client.Look(context.Background(), h.Locker, h.Names[0])
 	if state == nil {
 		return
 	}
