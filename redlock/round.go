@@ -57,7 +57,11 @@ func (l *Locker) nameOfRound(r *engine.Round) string { return l.nameOf(r.ID().Ke
 // refusalOf returns the error of a round that has an outcome other than Done.
 func (l *Locker) refusalOf(r *engine.Round) *QuorumError {
 	op := opOf(r)
-	return l.refusal(op, l.nameOfRound(r), reasons[op][r.Outcome()], r.Why)
+	reason := reasons[op][r.Outcome()]
+	if r.Overtaken() {
+		reason = errUnanswered
+	}
+	return l.refusal(op, l.nameOfRound(r), reason, r.Why)
 }
 
 // took returns how long a round took, and the present time. It reads only one clock if it can: two readings for each

@@ -12,9 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/clocktest"
+	"github.com/quorumlock/quorumlock/internal/outcome"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // What renewals that failed have made longer does not outlive the lock by a TTL.
@@ -586,6 +588,25 @@ func TestRenewFor_ManyFlushesStartNoGoroutineEach(t *testing.T) {
 		most = max(most, runtime.NumGoroutine())
 	}
 	require.Less(t, most, before+100)
+}
+
+// The danger: the metrics of jobs that end while a renewal is under way look like those of an outage.
+func TestRenewFor_ARenewalThatTheReleaseOvertakesIsNoOutage(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	locker, fake, seen := timed(t, c.nodes(pool.WithTimeout(long)))
+	lock := c.everywhere(take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.RenewFor(redlock.NoLimit)))
+	freeze(c.processes[0], c.processes[1])
+	nextAt(t, fake, renewalIn(0, 30*time.Minute))
+	seen.waitForVotes(t, event.OpExtend, "name", 1)
+	released := make(chan error, 1)
+	go func() { released <- lock.Unlock(t.Context()) }()
+	receive(t, lock.Done(), "the end of the lock")
+	thaw(c.processes[0], c.processes[1])
+	require.NoError(t, receive(t, released, "the release"))
+	eventually(t, func() bool { return len(seen.verdictsOn(event.OpExtend)) > 0 && len(eventsOf[event.Extend](seen)) > 0 }, "the renewal ends")
+	require.Equal(t, outcome.Unanswered, outcome.Round(seen.verdictsOn(event.OpExtend)[0].Err))
+	require.Equal(t, outcome.Canceled, outcome.Extend(eventsOf[event.Extend](seen)[0].Err))
 }
 
 // What the late votes of an extension that was given up show, and have left behind, is cleaned up all the same.

@@ -34,6 +34,8 @@ type Round struct {
 type lost struct {
 	why   []error // why each node did not say yes
 	split bool    // some nodes have granted an acquire that was denied
+	// overtaken means that the lock was released before the outcome of an extension.
+	overtaken bool
 }
 
 // Acquire is a round that asks for a lock that nobody holds.
@@ -68,6 +70,9 @@ func (r *Round) Releases() bool { return r.releases }
 
 // Split reports whether an acquire was denied though some nodes have granted it.
 func (r *Round) Split() bool { return r.lost != nil && r.lost.split }
+
+// Overtaken reports whether the lock was released before the outcome of an extension.
+func (r *Round) Overtaken() bool { return r.lost != nil && r.lost.overtaken }
 
 // Renewal returns the Extend of the round if it is a renewal, and otherwise nil.
 func (r *Round) Renewal() *Extend { return r.renewal }
@@ -164,6 +169,7 @@ func (r *Round) outcomeLocked(outcome quorum.Outcome) {
 			r.lost.why[i] = r.reason(i)
 			r.lost.split = r.lost.split || outcome == quorum.Denied && r.held == nil && r.Answer(i) == quorum.Yes
 		}
+		r.lost.overtaken = r.held != nil && outcome == quorum.TooLate && r.held.Lease.At(r.held.Now()) == quorum.Released
 	}
 	if r.held == nil {
 		r.events().Settled(r)

@@ -84,7 +84,8 @@ func unanswered(err error) bool {
 	return errors.As(err, &refusal) && errors.Is(refusal.Reason, nodeerr.ErrUnanswered)
 }
 
-// Extend classifies the error of an extension. A loss stays a loss if the caller gave up.
+// Extend classifies the error of an extension. A loss stays a loss if the caller gave up. A renewal that the release of its
+// lock has overtaken is canceled.
 func Extend(err error) string {
 	switch {
 	case err == nil:
@@ -93,7 +94,7 @@ func Extend(err error) string {
 		return Gone
 	case errors.Is(err, redlock.ErrExpired):
 		return Expired
-	case GaveUp(err) != nil:
+	case GaveUp(err) != nil, unanswered(err):
 		return Canceled
 	case errors.Is(err, redlock.ErrNoQuorum):
 		return NoQuorum
