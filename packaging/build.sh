@@ -52,6 +52,7 @@ for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do
     for shell in bash zsh fish; do "$work/redlock" completion $shell >"$stage/completions/redlock.$shell"; done
     cp -r LICENSE README.md packaging/redlock-web.service examples/cron "$stage/"
     rm "$stage"/cron/*.go
+    cp promredlock/alerts-{jobs,nodes}.yml promredlock/dashboard.json "$stage/cron/"
     find "$stage" -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
 
     tar -C "$work" --sort name --owner 0 --group 0 --numeric-owner -c "$name" | gzip -9n >"$out/$name.tar.gz"

@@ -59,7 +59,7 @@ for platform in {linux,darwin}_{amd64,arm64}; do
 done
 files=(/usr/bin/redlock /usr/share/man/man1/redlock.1.gz /usr/share/bash-completion/completions/redlock
     /usr/share/fish/vendor_completions.d/redlock.fish /usr/share/doc/redlock/LICENSE.third-party
-    /usr/share/doc/redlock/examples/cron/backup.service /usr/lib/systemd/system/redlock-web.service)
+    /usr/share/doc/redlock/examples/cron/{backup.service,alerts-{jobs,nodes}.yml,dashboard.json} /usr/lib/systemd/system/redlock-web.service)
 for package in "$dist"/*.rpm; do
     has "$(rpm -qlp "$package")" "${files[@]}" /usr/share/zsh/site-functions/_redlock
     expect 0 'digests.* OK' rpm --checksig "$package"
