@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -61,7 +62,11 @@ func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (failed
 		}
 	}
 	if len(removed) > 0 {
-		record = fmt.Sprintf("redlock: forced unlock key=%q removed=%d nodes=%d holder=%q", prefix+state.Name, len(removed), len(nodes), display.Holder(state))
+		who := display.Holder(state)
+		if only := state.Holders; len(only) == 1 { // of many readers perhaps, one was ended
+			who = cmp.Or(only[0].Metadata, who)
+		}
+		record = fmt.Sprintf("redlock: forced unlock key=%q removed=%d nodes=%d holder=%q", prefix+state.Name, len(removed), len(nodes), who)
 	}
 	return failed, record
 }

@@ -115,6 +115,7 @@ func TestUnlock_EndsOnlyTheOneThatItWasAbout(t *testing.T) {
 		page = s.unlock(f, http.StatusOK)
 		require.Contains(t, page, "Ended: the "+kind+" bob of "+name)
 		require.Contains(t, page, "What was shown is ended: 3 of 3 nodes do not have it any more.")
+		require.Contains(t, s.log.String(), fmt.Sprintf("key=%q removed=3 nodes=3 holder=\"bob\"", "lock:"+name))
 		require.Equal(t, []string{"alice", "carol"}, sharing(t, s.servers, name))
 		require.Equal(t, size, s.holds("lock:"+name))
 		page = s.unlock(f, http.StatusConflict)
