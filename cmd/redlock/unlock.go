@@ -108,10 +108,12 @@ func (c *unlockCmd) force(ctx context.Context, to streams, on *cluster) error {
 		return fmt.Errorf("nothing was removed: %w", err)
 	}
 	removed, record, err := remove(on, c.KeyPrefix, seen)
+	heading := "Nothing was removed:"
 	if record != "" {
 		fmt.Fprintln(to.err, record)
+		heading = "Removed:"
 	}
-	fmt.Fprintln(to.out, "\nRemoved:")
+	fmt.Fprintf(to.out, "\n%s\n", heading)
 	out.print(holdings(removed, "nothing was there"))
 	return err
 }

@@ -84,6 +84,20 @@ func TestUnlock_ByForceLeavesDataOfAnotherProgramAlone(t *testing.T) {
 	}
 }
 
+func TestUnlock_ByForceSaysThatTheServersHaveRefusedIt(t *testing.T) {
+	on, flags := real5(t)
+	do(t, on, "SET", "name", "token", "PX", eternity.Milliseconds())
+	do(t, on, "ACL", "SETUSER", "operator", "on", ">geheim", "~*", "&*", "+@all", "-del")
+	t.Setenv("REDLOCK_USERNAME", "operator")
+	t.Setenv("REDLOCK_PASSWORD", "geheim")
+	code, out, errors := call(t.Context(), with(flags, "unlock", "name", "--force", "--yes")...)
+	require.Equal(t, exitUnavailable, code)
+	require.Contains(t, out, "Nothing was removed:")
+	require.NotContains(t, out, "\nRemoved:")
+	require.NotContains(t, errors, "forced unlock")
+	require.Equal(t, "token", values(t, on, "name")[0])
+}
+
 func TestHoldings_SayWhereNothingWasRemoved(t *testing.T) {
 	s := &redlock.LockState{Need: 3, Nodes: []redlock.NodeState{
 		{Addr: "a:1", Kind: redlock.KindExclusive, Holders: []redlock.Holder{{Token: "token"}}, TTL: eternity},
