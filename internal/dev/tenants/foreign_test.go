@@ -222,8 +222,9 @@ func (w *world) checkName(m *member, name string, k kind, expiry string, spared 
 		check("Lock", w.lockAndUnlock(700*time.Millisecond, m, name), context.DeadlineExceeded, redlock.ErrTaken)
 	case k.data:
 		for call, err := range map[string]error{"TryLock": tried, "Lock": w.lockAndUnlock(3*stall, m, name)} {
-			// Beside a node that refuses its service it may not be the data alone that prevents a majority.
-			if disturbed := len(spared) < size; !disturbed || !errors.Is(err, redlock.ErrNoQuorum) {
+			// Beside a node in trouble it may not be the data alone that prevents a majority: the node refuses its service, or still
+			// has the key of the call before.
+			if disturbed := len(spared) < size; !disturbed || !errors.Is(err, redlock.ErrNoQuorum) && !errors.Is(err, redlock.ErrTaken) {
 				check(call, err, redlock.ErrForeign)
 			}
 		}

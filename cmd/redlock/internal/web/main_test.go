@@ -54,6 +54,12 @@ func (l *logged) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
+func (l *logged) String() string {
+	l.Lock()
+	defer l.Unlock()
+	return l.Buffer.String()
+}
+
 // overReal serves the page over redis-server processes. The configuration may be changed first.
 func overReal(t *testing.T, change func(*web.Config)) *site {
 	t.Helper()
