@@ -266,7 +266,10 @@ func processes() (all []stat) {
 	files, _ := os.ReadDir("/proc")
 	for _, file := range files {
 		pid, err := strconv.Atoi(file.Name())
-		if s, lives := statOf(pid); err == nil && lives {
+		if err != nil {
+			continue // it is no process
+		}
+		if s, lives := statOf(pid); lives {
 			all = append(all, s)
 		}
 	}
