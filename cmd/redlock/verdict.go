@@ -205,10 +205,10 @@ func heldBy(n *redlock.NodeState, full bool) string {
 	return tokenText(string(n.Holders[0].Token), full)
 }
 
-// ttlOn returns how much longer a node has its holders, the last one if several share the lock. Their key stays longer.
+// ttlOn returns how much longer a node has its holders, the last one if several share the lock.
 func ttlOn(n *redlock.NodeState) string {
-	if last := len(n.Holders) - 1; display.Several(n.Kind) && last >= 0 && n.TTL != redlock.NoLimit {
-		return ttlText(n.Holders[last].TTL)
+	if display.Several(n.Kind) {
+		return ttlText(display.Last(n.Holders, n.TTL))
 	}
 	return ttlText(n.TTL)
 }

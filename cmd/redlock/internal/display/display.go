@@ -9,6 +9,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -119,6 +120,14 @@ func Holder(state *redlock.LockState) string {
 		return Counted(n, Noun(state.Kind))
 	}
 	return state.Holders[0].Metadata
+}
+
+// Last returns how much longer a node has sharers, of which the last one ends last. Their key, with its own TTL, stays longer.
+func Last(sharers []redlock.Holder, key time.Duration) time.Duration {
+	if len(sharers) == 0 || key == redlock.NoLimit {
+		return key
+	}
+	return sharers[len(sharers)-1].TTL
 }
 
 // Nouns stands in the place of a token where several share the lock.

@@ -181,7 +181,7 @@ func show(n *redlock.NodeState) holding {
 	}
 	switch {
 	case display.Several(n.Kind):
-		h.State, h.Left, h.Token = stateHeld, remaining(lastOf(n.Holders, n.TTL)), display.Counted(len(n.Holders), display.Noun(n.Kind))
+		h.State, h.Left, h.Token = stateHeld, remaining(display.Last(n.Holders, n.TTL)), display.Counted(len(n.Holders), display.Noun(n.Kind))
 	case n.Kind != "":
 		held := n.Holders[0]
 		h.State, h.Left, h.Token, h.Fence = stateHeld, remaining(n.TTL), tokenText(string(held.Token), maxText), held.Fence

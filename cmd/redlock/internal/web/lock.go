@@ -199,7 +199,7 @@ func (s *scene) holding(l *survey.Lock, i int) holding {
 		h.Text, h.Token = display.Nouns(view.Kind), ""
 		if view.Shown {
 			h.Text = display.Sharers(len(view.Sharers), view.More, view.Kind)
-			h.Left = left(lastOf(view.Sharers, view.TTL), s.age)
+			h.Left = left(display.Last(view.Sharers, view.TTL), s.age)
 		}
 		if l.Held() && l.Kind == view.Kind {
 			h.State = stateHeld

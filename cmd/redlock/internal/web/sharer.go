@@ -66,14 +66,6 @@ func called(h redlock.Holder) string {
 	return tokenText(string(h.Token), maxToken)
 }
 
-// lastOf returns how much longer a node has sharers. Their key stays longer.
-func lastOf(sharers []redlock.Holder, key time.Duration) time.Duration {
-	if len(sharers) == 0 || key == redlock.NoLimit {
-		return key
-	}
-	return sharers[len(sharers)-1].TTL
-}
-
 // named returns what the first ones call themselves, whole and for a row, and how many more there are, "" for none.
 func named(of []survey.Holder) (names, calls, more string) {
 	var whole, cut []string
